@@ -1,0 +1,70 @@
+"""Commands put together, and what happens when one fails."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast._version import __version__
+from holdfast.cli import demo, doctor, plan, setup, state, status
+from holdfast.cli import run as run_command
+from holdfast.cli.context import Context
+from holdfast.cli.output import print_error
+from holdfast.errors import HoldfastError
+
+app = typer.Typer(
+    name="holdfast",
+    help="Durable state for PySpark pipelines: copy tables and never miss or double a row.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+setup.register(app)
+plan.register(app)
+run_command.register(app)
+status.register(app)
+state.register(app)
+doctor.register(app)
+demo.register(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    context: typer.Context,
+    config: Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")] = Path(
+        "holdfast.toml"
+    ),
+    state_path: Annotated[
+        Path | None,
+        typer.Option("--state-path", help="Use this ledger instead of the configured one."),
+    ] = None,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Durable state for PySpark pipelines."""
+    context.obj = Context(config, state_path)
+
+
+def run() -> None:
+    """Run the command line; a user's mistake ends in a message, never in a stack trace."""
+    try:
+        app()
+    except HoldfastError as error:
+        print_error(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print_error(HoldfastError("Interrupted."))
+        sys.exit(130)

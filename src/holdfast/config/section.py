@@ -1,0 +1,172 @@
+"""What every table of the configuration has in common: it finds all its mistakes at once.
+
+Pydantic stops at the fields: rules over several of them run only once each field is right.
+`Section` runs the fields and the rules side by side and raises what both found, in plain words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError
+from pydantic import model_validator as validator
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from holdfast.config.spelling import meant_keys, with_meant_keys
+
+Location = tuple[str | int, ...]
+"""Where a value is in the file: the keys and list indexes that lead to it."""
+
+_ERROR_TYPE: Final = "holdfast"
+_EXPECTED_IN_WORDS: Final = {
+    "dict_type": "a table",
+    "tuple_type": "a list",
+    "string_type": "a text",
+}
+
+
+class _Nothing:
+    """Stands for a value that is not there, or that a message does not show."""
+
+
+NOTHING: Final = _Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake, at a place relative to the section that found it."""
+
+    location: Location = ()
+    message: str = ""
+    """The whole message; when empty, it is made from `found` and `expected`."""
+    expected: str = ""
+    suggestion: str = ""
+    found: object = NOTHING
+
+    def as_error(self) -> PydanticCustomError:
+        """Return the error a validator raises to report this finding."""
+        text = self.message or f"expected {self.expected}"
+        return PydanticCustomError(_ERROR_TYPE, "{text}", {"text": text, "finding": self})
+
+    def as_line(self) -> InitErrorDetails:
+        """Return the finding the way pydantic carries it up to the enclosing section."""
+        return InitErrorDetails(type=self.as_error(), loc=self.location, input=self.found)
+
+
+def expected(what: str, *, suggestion: str = "") -> PydanticCustomError:
+    """Return the error for a value that is not what its key expects."""
+    return Finding(expected=what, suggestion=suggestion).as_error()
+
+
+def findings_of(error: ValidationError) -> list[Finding]:
+    """Return what a section's validation found."""
+    return [_as_finding(detail) for detail in error.errors(include_url=False)]
+
+
+class Section(BaseModel):
+    """One table of the configuration file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @classmethod
+    def refused_outright(cls, data: Mapping[str, Any]) -> Finding | None:
+        """Return why nothing else in this table is worth looking at, if that is so."""
+        del data
+        return None
+
+    @classmethod
+    def broken_rules(cls, data: Mapping[str, Any]) -> Iterator[Finding]:
+        """Yield the rules over several keys that this table breaks.
+
+        The table is as written, with its spelling put right: values may still be of a wrong
+        type, which is reported elsewhere, so a rule skips what it cannot read.
+        """
+        del data
+        yield from ()
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """Return the keys this table may have, as they are written in the file."""
+        return tuple(field.alias or name for name, field in cls.model_fields.items())
+
+    @validator(mode="wrap")
+    @classmethod
+    def _find_everything(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(data, cls):
+            return handler(data)
+        if not isinstance(data, Mapping):
+            raise expected("a table")
+        if refusal := cls.refused_outright(data):
+            raise _validation_error(cls, [refusal])
+        meant = meant_keys(data, cls.keys())
+        spelt_right = with_meant_keys(data, meant)
+        found = [*_unknown_keys(cls, data, meant), *cls.broken_rules(spelt_right)]
+        try:
+            section = handler(spelt_right)
+        except ValidationError as error:
+            found += (_described(cls, finding) for finding in findings_of(error))
+        if found:
+            written = {right: wrong for wrong, right in meant.items() if right not in data}
+            raise _validation_error(cls, [_where_written(finding, written) for finding in found])
+        return section
+
+
+def as_table(value: object, section: type[Section]) -> dict[str, Any]:
+    """Return a section, or what may become one, as a table with its spelling put right."""
+    if isinstance(value, Section):
+        fields = type(value).model_fields
+        return {fields[name].alias or name: getattr(value, name) for name in value.model_fields_set}
+    if isinstance(value, Mapping):
+        return with_meant_keys(value, meant_keys(value, section.keys()))
+    return {}
+
+
+def _validation_error(section: type[Section], found: Iterable[Finding]) -> ValidationError:
+    return ValidationError.from_exception_data(
+        section.__name__, [finding.as_line() for finding in found]
+    )
+
+
+def _unknown_keys(
+    section: type[Section], data: Mapping[str, Any], meant: Mapping[str, str]
+) -> Iterator[Finding]:
+    for key in data:
+        if key in meant:
+            message = "unknown key"
+            if not meant[key]:
+                message += f"; the keys here are {', '.join(section.keys())}"
+            yield Finding((key,), message, suggestion=meant[key])
+
+
+def _where_written(finding: Finding, written: Mapping[str, str]) -> Finding:
+    """Point a finding below a misspelt key at the key as it stands in the file."""
+    if finding.location and finding.location[0] in written:
+        first, *rest = finding.location
+        return replace(finding, location=(written[str(first)], *rest))
+    return finding
+
+
+def _as_finding(detail: ErrorDetails) -> Finding:
+    location = tuple(detail["loc"])
+    if detail["type"] == _ERROR_TYPE:
+        finding: Finding = detail["ctx"]["finding"]
+        found = finding.found if finding.message else detail["input"]
+        return replace(finding, location=location, found=found)
+    if detail["type"] == "missing":
+        return Finding(location, "this key is missing")
+    in_words = _EXPECTED_IN_WORDS.get(detail["type"])
+    if in_words is None:
+        in_words = detail["msg"].removeprefix("Input should be ")
+    return Finding(location, expected=in_words, found=detail["input"])
+
+
+def _described(section: type[Section], finding: Finding) -> Finding:
+    """Say what a missing key is for, in the words of its own description."""
+    if finding.message != "this key is missing" or len(finding.location) != 1:
+        return finding
+    for name, field in section.model_fields.items():
+        if (field.alias or name) == finding.location[0] and field.description:
+            return replace(finding, message=f"{finding.message}; expected {field.description}")
+    return finding

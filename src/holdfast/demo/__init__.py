@@ -1,0 +1,1 @@
+"""A small shop, copied for four days, on which things go wrong on the fourth."""

@@ -1,0 +1,13 @@
+"""Test suites for those who write their own implementation of a Holdfast contract.
+
+They need pytest and hypothesis, which Holdfast itself does not.
+"""
+
+import pytest
+
+# The suites are imported, not collected, so pytest would not explain a failed assertion in them.
+pytest.register_assert_rewrite(
+    "holdfast.testing.ledger_machine",
+    "holdfast.testing.ledger_records",
+    "holdfast.testing.ledger_transactions",
+)
