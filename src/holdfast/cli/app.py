@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from holdfast._version import __version__
 from holdfast.cli import demo, doctor, plan, setup, state, status
@@ -15,8 +18,35 @@ from holdfast.cli.context import Context
 from holdfast.cli.output import print_error
 from holdfast.errors import HoldfastError
 
+# Found through its subclass: Typer carries a click of its own, whose classes are not click's.
+_Mistyped: Any = typer.BadParameter.__base__
+
+
+@contextmanager
+def _mistyped_fails() -> Iterator[None]:
+    try:
+        yield
+    except _Mistyped as error:
+        # Typer's own code for it is 2, which here says that some tables were copied.
+        error.exit_code = 1
+        raise
+
+
+class _Commands(TyperGroup):
+    """Every command; one that is mistyped ends like any other mistake."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _mistyped_fails():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _mistyped_fails():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="holdfast",
+    cls=_Commands,
     help="Durable state for PySpark pipelines: copy tables and never miss or double a row.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

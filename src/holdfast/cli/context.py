@@ -34,6 +34,19 @@ class Context:
 
         return open_project(self.config, state_path=self.state_path)
 
+    def project_to_read(self) -> Project:
+        """The same for a command that only looks: it makes no ledger where there is none."""
+        from holdfast.pipelines.project import open_project
+
+        project = open_project(self.config, state_path=self.state_path)
+        if project.ledger_path.exists():
+            return project
+        if self.state_path is not None:
+            raise UsageError(
+                f"There is no ledger {self.state_path}.", hint="Check what --state-path says."
+            )
+        return open_project(self.config, state_path=":memory:")
+
 
 def context_of(context: typer.Context) -> Context:
     """The options given before the command."""

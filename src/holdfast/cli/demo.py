@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.output import OutputFormat, OutputOption, console, print_json
+from holdfast.cli.tables import Cell, print_table
 
 if TYPE_CHECKING:
     from holdfast.demo.story import Comparison, Day
@@ -66,31 +66,33 @@ def _print_day(out: Console, day: Day) -> None:
 def _print_end(out: Console, comparisons: list[Comparison], config: Path) -> None:
     out.print()
     out.rule(Text("Source against copy, row by row", style="bold"), align="left")
-    table = Table(box=None)
-    table.add_column("table")
-    for name in ("source", "copy", "missing", "only in the copy"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for entry in comparisons:
-        equal = entry.missing == 0 and entry.unexpected == 0
-        verdict = (
-            Text("every row, exactly once", style="green")
-            if equal
-            else Text("kept: the truncated source was not published", style="yellow")
-        )
-        table.add_row(
-            entry.table,
-            f"{entry.source_rows:,}",
-            f"{entry.target_rows:,}",
-            f"{entry.missing:,}",
-            f"{entry.unexpected:,}",
-            verdict,
-        )
-    out.print(table)
+    print_table(
+        out,
+        ("table", "source", "copy", "missing", "only in the copy", ""),
+        [_comparison_row(entry) for entry in comparisons],
+        numbers=("source", "copy", "missing", "only in the copy"),
+    )
     out.print()
     out.print("Look around:")
     for command in ("status", "state history shop.orders", "plan"):
         out.print(Text(f"  holdfast --config {config} {command}", style="cyan"))
+
+
+def _comparison_row(entry: Comparison) -> tuple[Cell, ...]:
+    equal = entry.missing == 0 and entry.unexpected == 0
+    verdict = (
+        Text("every row, exactly once", style="green")
+        if equal
+        else Text("kept: the truncated source was not published", style="yellow")
+    )
+    return (
+        entry.table,
+        f"{entry.source_rows:,}",
+        f"{entry.target_rows:,}",
+        f"{entry.missing:,}",
+        f"{entry.unexpected:,}",
+        verdict,
+    )
 
 
 def _document(day: Day) -> dict[str, Any]:

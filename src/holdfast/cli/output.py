@@ -32,15 +32,18 @@ OutputOption = Annotated[
 
 
 def console() -> Console:
-    """Standard output; wide where it is no terminal, so that tables are not cut in a log."""
-    if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=160, soft_wrap=False)
+    """Standard output; wide where it is no terminal, so that lines are not broken in a log."""
+    return _console(width=None if sys.stdout.isatty() else 160)
 
 
 def error_console() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _console(stderr=True, soft_wrap=True)
+
+
+def _console(**settings: Any) -> Console:
+    # A note or a path may have brackets and colons in it: they are text, not markup or emoji.
+    return Console(highlight=False, markup=False, emoji=False, **settings)
 
 
 def print_json(command: str, body: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 if TYPE_CHECKING:
     from holdfast.model import TableOutcome
@@ -81,12 +82,19 @@ def showing_progress() -> Iterator[RunProgress]:
         return
     with Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[now]}", style="dim"),
+        # It takes what is left of the line, and is cut instead of the rest.
+        TextColumn(
+            "{task.fields[now]}",
+            style="dim",
+            markup=False,
+            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        ),
         console=Console(stderr=True),
         transient=True,
+        expand=True,
     ) as progress:
         yield Bar(progress)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.places import place
+from holdfast.cli.tables import Cell, print_table
 from holdfast.clock import isoformat
 from holdfast.model import Plan, PlannedTable, TableOutcome
 from holdfast.pipelines.running import RunResult
@@ -35,27 +35,13 @@ REASONS = {
 def print_run(out: Console, result: RunResult) -> None:
     """Show what a run did: tables, then everything worth a look."""
     run, outcomes = result.run, result.outcomes
-    table = Table(title=f"{run.pipeline}: run {run.run_id}", title_justify="left", box=None)
-    table.add_column("table")
-    table.add_column("status")
-    table.add_column("why")
-    table.add_column("rows", justify="right")
-    table.add_column("source", justify="right")
-    table.add_column("up to")
-    table.add_column("checks")
-    table.add_column("time", justify="right")
-    for entry in outcomes:
-        table.add_row(
-            entry.table,
-            Text(entry.status, style=_STATUS_STYLE.get(entry.status, "")),
-            REASONS[entry.reason],
-            f"{entry.rows:,}" if entry.status == "copied" else "",
-            f"{entry.source_rows:,}" if entry.source_rows is not None else "",
-            place(entry.high or entry.low),
-            _checks(entry),
-            f"{entry.duration_ms / 1000:.1f} s" if entry.duration_ms else "",
-        )
-    out.print(table)
+    print_table(
+        out,
+        ("table", "status", "why", "rows", "source", "up to", "checks", "time"),
+        [_outcome_row(entry) for entry in outcomes],
+        title=f"{run.pipeline}: run {run.run_id}",
+        numbers=("rows", "source", "time"),
+    )
     for entry in outcomes:
         _print_remarks(out, entry)
     rows = sum(entry.rows for entry in outcomes)
@@ -70,29 +56,45 @@ def print_run(out: Console, result: RunResult) -> None:
 
 def print_plan(out: Console, plan: Plan) -> None:
     """Show what a run would do."""
-    table = Table(title=f"{plan.pipeline}: plan {plan.plan_id}", title_justify="left", box=None)
-    for name in ("table", "action", "strategy", "why"):
-        table.add_column(name)
-    table.add_column("rows", justify="right")
-    for name in ("after", "up to", "target"):
-        table.add_column(name)
-    for entry in plan.tables:
-        table.add_row(
-            entry.table,
-            _action(entry),
-            entry.strategy,
-            REASONS[entry.reason],
-            f"{entry.rows:,}" if entry.action == "copy" else "",
-            place(entry.low) if entry.action == "copy" else "",
-            place(entry.high) if entry.action == "copy" else "",
-            entry.target,
-        )
-    out.print(table)
+    print_table(
+        out,
+        ("table", "action", "strategy", "why", "rows", "after", "up to", "target"),
+        [_planned_row(entry) for entry in plan.tables],
+        title=f"{plan.pipeline}: plan {plan.plan_id}",
+        numbers=("rows",),
+    )
     for entry in plan.tables:
         if entry.failure is not None:
             _print_failure(out, entry.failure.message, entry.failure.hint)
     out.print(Text(f"Made {isoformat(plan.created_at)}. Run exactly this with:"))
     out.print(Text(f"  holdfast apply {plan.plan_id}", style="cyan"))
+
+
+def _outcome_row(entry: TableOutcome) -> tuple[Cell, ...]:
+    return (
+        entry.table,
+        Text(entry.status, style=_STATUS_STYLE.get(entry.status, "")),
+        REASONS[entry.reason],
+        f"{entry.rows:,}" if entry.status == "copied" else "",
+        f"{entry.source_rows:,}" if entry.source_rows is not None else "",
+        place(entry.high or entry.low),
+        _checks(entry),
+        f"{entry.duration_ms / 1000:.1f} s" if entry.duration_ms else "",
+    )
+
+
+def _planned_row(entry: PlannedTable) -> tuple[Cell, ...]:
+    copies = entry.action == "copy"
+    return (
+        entry.table,
+        _action(entry),
+        entry.strategy,
+        REASONS[entry.reason],
+        f"{entry.rows:,}" if copies else "",
+        place(entry.low) if copies else "",
+        place(entry.high) if copies else "",
+        entry.target,
+    )
 
 
 def _action(entry: PlannedTable) -> Text:
@@ -121,13 +123,14 @@ def _print_remarks(out: Console, entry: TableOutcome) -> None:
             out.print(
                 Text.assemble(
                     (f"{result.status} ", style), f"{entry.table} {result.check}: {result.message}"
-                )
+                ),
+                soft_wrap=True,
             )
     already_said = {"column_match"} & {result.check for result in entry.checks if result.bad}
     for change in () if already_said else entry.drift:
-        out.print(Text.assemble(("schema ", "yellow"), f"{entry.table} {change}"))
+        out.print(Text.assemble(("schema ", "yellow"), f"{entry.table} {change}"), soft_wrap=True)
     for note in entry.notes:
-        out.print(Text.assemble(("note ", "cyan"), f"{entry.table}: {note}"))
+        out.print(Text.assemble(("note ", "cyan"), f"{entry.table}: {note}"), soft_wrap=True)
     if entry.failure is not None:
         _print_failure(out, entry.failure.message, entry.failure.hint)
 

@@ -60,7 +60,7 @@ def run(
             if result.run.status == "interrupted":
                 break
     if output is OutputFormat.json:
-        _print_documents(results)
+        _print_documents("run", results)
     raise typer.Exit(_exit_code(results))
 
 
@@ -77,7 +77,7 @@ def apply(
     with context_of(context).project() as project, showing_progress() as progress:
         result = project.apply(plan_id, allow_failed_checks=allow_failed_checks, progress=progress)
     if output is OutputFormat.json:
-        _print_documents([result])
+        _print_documents("apply", [result])
     else:
         _print(result)
     raise typer.Exit(_exit_code([result]))
@@ -89,10 +89,10 @@ def _print(result: RunResult) -> None:
     print_run(console(), result)
 
 
-def _print_documents(results: list[RunResult]) -> None:
+def _print_documents(command: str, results: list[RunResult]) -> None:
     from holdfast.cli import documents
 
-    print_json("run", {"runs": [documents.run(r.run, r.outcomes) for r in results]})
+    print_json(command, {"runs": [documents.run(r.run, r.outcomes) for r in results]})
 
 
 def _exit_code(results: list[RunResult]) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.context import context_of
-from holdfast.cli.output import OutputFormat, OutputOption, console, print_json
-from holdfast.errors import UsageError
+from holdfast.cli.output import OutputFormat, OutputOption, console, error_console, print_json
+from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.model import Watermark
@@ -39,7 +39,7 @@ def show(
     output: OutputOption = OutputFormat.text,
 ) -> None:
     """List every table that is remembered."""
-    with context_of(context).project() as project:
+    with context_of(context).project_to_read() as project:
         states = project.state.show(pattern)
     if output is OutputFormat.json:
         from holdfast.cli import documents
@@ -56,7 +56,7 @@ def get(
     context: typer.Context, table: TableArgument, output: OutputOption = OutputFormat.text
 ) -> None:
     """Show one table."""
-    with context_of(context).project() as project:
+    with context_of(context).project_to_read() as project:
         found = project.state.get(table)
     if output is OutputFormat.json:
         from holdfast.cli import documents
@@ -76,7 +76,7 @@ def history(
     output: OutputOption = OutputFormat.text,
 ) -> None:
     """Show every step a table's watermark took: when, by whom, why."""
-    with context_of(context).project() as project:
+    with context_of(context).project_to_read() as project:
         entries = project.state.history(table, limit=limit)
     if output is OutputFormat.json:
         from holdfast.cli import documents
@@ -176,7 +176,7 @@ def migrate(context: typer.Context, output: OutputOption = OutputFormat.text) ->
 
 
 def _matching(context: typer.Context, pattern: str) -> list[str]:
-    with context_of(context).project() as project:
+    with context_of(context).project_to_read() as project:
         return project.state.matching(pattern)
 
 
@@ -194,15 +194,23 @@ def _change(
         if len(tables) > 1:
             question += f" ({len(tables)} tables: {', '.join(tables)})"
         typer.confirm(question, abort=True, err=True)
-    with context_of(context).project() as project:
-        changed = {name: change(project.state, name) for name in tables}
-    from holdfast.cli import documents
+    from holdfast.cli.state_tables import print_change
 
+    changed: dict[str, Watermark] = {}
+    try:
+        with context_of(context).project() as project:
+            for name in tables:
+                changed[name] = change(project.state, name)
+    except HoldfastError:
+        # One table of a glob was refused: those before it have been changed, and that is said.
+        for name, watermark in changed.items():
+            print_change(error_console(), name, watermark)
+        raise
     if output is OutputFormat.json:
+        from holdfast.cli import documents
+
         body = [{"table": t, "watermark": documents.watermark(w)} for t, w in changed.items()]
         print_json(f"state {verb}", {"tables": body})
         return
-    from holdfast.cli.state_tables import print_change
-
     for name, watermark in changed.items():
         print_change(console(), name, watermark)

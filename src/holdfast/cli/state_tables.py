@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.places import place
+from holdfast.cli.tables import Cell, print_table
 from holdfast.clock import describe_age, isoformat, utc_now
 from holdfast.model import Watermark
 from holdfast.pipelines.state import HistoryEntry, TableState
@@ -19,22 +19,12 @@ def print_states(out: Console, states: Sequence[TableState]) -> None:
     if not states:
         out.print("Nothing is remembered yet.")
         return
-    table = Table(box=None)
-    for name in ("table", "watermark", "updated", "by"):
-        table.add_column(name)
-    table.add_column("source rows", justify="right")
-    table.add_column("")
-    for state in states:
-        mark = state.watermark
-        table.add_row(
-            state.table,
-            place(mark.position) if mark else "",
-            f"{describe_age(utc_now() - mark.updated_at)} ago" if mark else "",
-            f"{mark.cause} {mark.actor}" if mark else "",
-            f"{state.row_count.count:,}" if state.row_count else "",
-            _remark(state),
-        )
-    out.print(table)
+    print_table(
+        out,
+        ("table", "watermark", "updated", "by", "source rows", ""),
+        [_state_row(state) for state in states],
+        numbers=("source rows",),
+    )
 
 
 def print_state(out: Console, state: TableState) -> None:
@@ -61,34 +51,24 @@ def print_state(out: Console, state: TableState) -> None:
         rows.append(("unfinished batch", state.open_batch.batch_id))
     for name, value in rows:
         if value:
-            out.print(Text.assemble((f"{name:<17}", "dim"), value))
+            out.print(Text.assemble((f"{name:<17}", "dim"), value), soft_wrap=True)
 
 
 def print_history(out: Console, name: str, entries: Sequence[HistoryEntry]) -> None:
     """List the versions of a watermark."""
-    table = Table(title=name, title_justify="left", box=None)
-    for heading in ("version", "when", "cause", "who", "watermark"):
-        table.add_column(heading)
-    table.add_column("rows", justify="right")
-    table.add_column("note")
-    for entry in entries:
-        mark = entry.watermark
-        table.add_row(
-            str(entry.info.version),
-            isoformat(entry.info.created_at),
-            mark.cause if mark else "",
-            mark.actor if mark else "",
-            place(mark.position) if mark else "",
-            f"{mark.rows:,}" if mark and mark.cause == "run" else "",
-            mark.note if mark else "",
-        )
-    out.print(table)
+    print_table(
+        out,
+        ("version", "when", "cause", "who", "watermark", "rows", "note"),
+        [_history_row(entry) for entry in entries],
+        title=name,
+        numbers=("rows",),
+    )
 
 
 def print_change(out: Console, table: str, mark: Watermark) -> None:
     """Say what a state command did and what the next run will do."""
     if mark.position is None:
-        out.print(f"{table}: watermark deleted; the next run replaces the target.")
+        out.print(f"{table}: watermark deleted; the next run replaces the target.", soft_wrap=True)
         return
     after = {
         "set": "the next run copies what lies after it",
@@ -96,7 +76,32 @@ def print_change(out: Console, table: str, mark: Watermark) -> None:
         if mark.retire
         else "the next run copies again what lies after it",
     }
-    out.print(f"{table}: watermark is {place(mark.position)}; {after[mark.cause]}.")
+    out.print(f"{table}: watermark is {place(mark.position)}; {after[mark.cause]}.", soft_wrap=True)
+
+
+def _state_row(state: TableState) -> tuple[Cell, ...]:
+    mark = state.watermark
+    return (
+        state.table,
+        place(mark.position) if mark else "",
+        f"{describe_age(utc_now() - mark.updated_at)} ago" if mark else "",
+        f"{mark.cause} {mark.actor}" if mark else "",
+        f"{state.row_count.count:,}" if state.row_count else "",
+        _remark(state),
+    )
+
+
+def _history_row(entry: HistoryEntry) -> tuple[Cell, ...]:
+    mark = entry.watermark
+    return (
+        str(entry.info.version),
+        isoformat(entry.info.created_at),
+        mark.cause if mark else "",
+        mark.actor if mark else "",
+        place(mark.position) if mark else "",
+        f"{mark.rows:,}" if mark and mark.cause == "run" else "",
+        mark.note if mark else "",
+    )
 
 
 def _remark(state: TableState) -> Text:

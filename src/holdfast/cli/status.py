@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.context import context_of
 from holdfast.cli.output import OutputFormat, OutputOption, console, print_json
+from holdfast.cli.tables import Cell, print_table
 from holdfast.clock import describe_age, utc_now
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def status(context: typer.Context, output: OutputOption = OutputFormat.text) -> 
     """Show pipelines, their last runs, how far behind their tables are, and anomalies."""
     from holdfast.pipelines.status import pipeline_statuses
 
-    with context_of(context).project() as project:
+    with context_of(context).project_to_read() as project:
         statuses = pipeline_statuses(project.config, project.records)
     if output is OutputFormat.json:
         print_json("status", {"pipelines": [_document(entry) for entry in statuses]})
@@ -58,22 +58,20 @@ def _print(out: Console, entry: PipelineStatus) -> None:
                 ": ",
                 (run.status, _STYLES.get(run.status, "")),
                 f", last run {when} {age} ago ({run.run_id})",
-            )
+            ),
+            soft_wrap=True,
         )
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("  table", "watermark", "lag"):
-        table.add_column(name)
-    table.add_column("source rows", justify="right")
-    table.add_column("last run")
-    table.add_column("look at")
-    for line in entry.tables:
-        table.add_row(*_row(line))
-    out.print(table)
+    print_table(
+        out,
+        ("  table", "watermark", "lag", "source rows", "last run", "look at"),
+        [_row(line) for line in entry.tables],
+        numbers=("source rows",),
+    )
     if run is not None and run.status in ("failed", "partial", "interrupted", "died"):
         out.print(Text(f"  holdfast run {entry.pipeline} --resume", style="cyan"))
 
 
-def _row(line: TableStatusLine) -> tuple[str | Text, ...]:
+def _row(line: TableStatusLine) -> tuple[Cell, ...]:
     from holdfast.cli.places import place
 
     remarks: list[str] = [result.check for result in line.warnings]

@@ -31,9 +31,7 @@ class Batch:
     loaded_at: datetime
     loaded_by: str
     expected_rows: int | None = None
-    """Rows the source had in these bounds when the batch was planned."""
-    source_rows: int | None = None
-    """Rows the whole source had then."""
+    """Rows the source had in these bounds, if they were counted before the read."""
     replaces_all: bool = False
     """The batch becomes the whole table."""
     replaces: tuple[str, ...] = ()
@@ -60,5 +58,11 @@ class BatchManifest:
     """The table's columns after this batch, as Spark writes a schema in JSON."""
     late_rows: str = ""
     """A digest of the rows inside the overlap window, by which late ones are noticed."""
+    source_rows: int | None = None
+    """Rows of the whole source."""
+    without_cursor: int = 0
+    """Rows of the source that a cursor with a null in it keeps from being copied."""
+    in_future: int = 0
+    """Rows of the source that lie in the future and wait."""
     drift: tuple[str, ...] = ()
     """How the source's columns had changed, as sentences."""

@@ -26,18 +26,23 @@ def decide_start(
     watermark: Watermark | None,
     contents: Contents,
     full_refresh: bool,
+    adoption: str,
 ) -> Start:
-    """Decide where to start, or refuse where going on would lose or double rows."""
+    """Decide where to start, or refuse where going on would lose or double rows.
+
+    `adoption` says how files that Holdfast did not write could be kept; empty if they cannot.
+    """
     if full_refresh:
         return Start("refresh", None, replaces_all=True)
     if watermark is None:
-        return _first(table, location, strategy, contents)
+        return _first(table, location, strategy, contents, adoption)
     if contents == "foreign":
-        raise _foreign(table, location)
+        raise _foreign(table, location, adoption)
     if watermark.position is None or strategy == "full_refresh":
         reason: Reason = "deleted" if watermark.cause == "delete" else "refresh"
         return Start(reason, None, replaces_all=True)
-    if contents in ("absent", "empty") and watermark.cause == "run" and watermark.batch:
+    # A watermark that a person set may stand for rows that were never copied here.
+    if contents in ("absent", "empty") and watermark.cause != "set":
         raise TargetError(
             f"{table}: the target {location} is gone, but its rows up to {watermark.position} "
             "were copied there.",
@@ -48,9 +53,11 @@ def decide_start(
     return Start(reason, watermark.position, replaces=watermark.retire)
 
 
-def _first(table: str, location: str, strategy: Strategy, contents: Contents) -> Start:
+def _first(
+    table: str, location: str, strategy: Strategy, contents: Contents, adoption: str
+) -> Start:
     if contents == "foreign":
-        raise _foreign(table, location)
+        raise _foreign(table, location, adoption)
     if contents == "ours" and strategy != "full_refresh":
         raise TargetNotEmpty(
             f"{table}: the target {location} has rows, but the ledger remembers no watermark; "
@@ -63,10 +70,10 @@ def _first(table: str, location: str, strategy: Strategy, contents: Contents) ->
     return Start("first_run", None, replaces_all=contents == "ours")
 
 
-def _foreign(table: str, location: str) -> TargetNotEmpty:
+def _foreign(table: str, location: str, adoption: str) -> TargetNotEmpty:
+    replace = f"replace them by a new copy: holdfast run --full-refresh --table {table}"
+    keep = f"{adoption}, then: holdfast state set {table} VALUE\nor " if adoption else ""
     return TargetNotEmpty(
         f"{table}: the target {location} has files that Holdfast did not write.",
-        hint="Keep them by moving them into a directory named holdfast_batch=before inside it, "
-        f"then: holdfast state set {table} VALUE\n"
-        f"or replace them by a new copy: holdfast run --full-refresh --table {table}",
+        hint=f"{keep}{replace}" if keep else f"Choose another target, or {replace}",
     )

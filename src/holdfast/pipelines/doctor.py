@@ -47,7 +47,8 @@ def examine(
         config = load_config(config_path)
     except HoldfastError as error:
         # Nothing else can be looked at without it, so it is said even if not asked for.
-        yield Finding("config", "critical", str(error), error.hint or "Correct the file.")
+        said = str(error).removesuffix(f"\n{error.hint}")
+        yield Finding("config", "critical", said, error.hint or "Correct the file.")
         return
     if not only or "config" in only:
         yield Finding("config", "ok", f"{config_path} is right")
@@ -68,7 +69,7 @@ def _ledger(project: Project) -> Iterator[Finding]:
     fresh = not project.ledger_path.exists()
     with project.ledger.reading() as view:
         tables = len(project.records.tables(view))
-    said = "will be made by the first run" if fresh else f"remembers {tables} tables"
+    said = "was made and is empty" if fresh else f"remembers {tables} tables"
     yield Finding("ledger", "ok", f"{project.ledger_path} {said}")
     yield from _disk("ledger", project.ledger_path.parent)
 
@@ -130,13 +131,18 @@ def _sources(project: Project) -> Iterator[Finding]:
     from holdfast.spark.discovery import tables_of
     from holdfast.spark.sources import open_table
 
+    spark = project.spark
     for name, pipeline in project.config.pipeline.items():
         good = 0
-        for table in tables_of(project.spark, name, pipeline):
+        try:
+            tables = tables_of(spark, name, pipeline)
+        except HoldfastError as error:
+            # One pipeline's trouble must not hide another's.
+            yield Finding("sources", "critical", error.message, error.hint)
+            continue
+        for table in tables:
             try:
-                open_table(
-                    project.spark, pipeline.source, table, pipeline.settings_for(table.source)
-                )
+                open_table(spark, pipeline.source, table, pipeline.settings_for(table.source))
                 good += 1
             except HoldfastError as error:
                 yield Finding("sources", "critical", error.message, error.hint)
@@ -147,9 +153,14 @@ def _sources(project: Project) -> Iterator[Finding]:
 def _targets(project: Project) -> Iterator[Finding]:
     from holdfast.spark.examining import try_writing
 
+    spark = project.spark
     for name, pipeline in project.config.pipeline.items():
         path = str(pipeline.target.path)
-        try_writing(project.spark, path, what=name)
+        try:
+            try_writing(spark, path, what=name)
+        except HoldfastError as error:
+            yield Finding("targets", "critical", error.message, error.hint)
+            continue
         yield Finding("targets", "ok", f"{name}: {path} can be written")
         if urlparse(path).scheme in ("", "file"):
             yield from _disk("targets", Path(urlparse(path).path))

@@ -26,7 +26,8 @@ def live_batches(steps: Sequence[Watermark]) -> list[LiveBatch]:
         if step.batch.batch_id not in replaced:
             live.append(LiveBatch(step.batch.batch_id, step.position))
         replaced.update(step.batch.replaces)
-        if step.batch.replaces_all:
+        # A merge, too, writes the whole table anew: no earlier batch is left to go back to.
+        if step.batch.replaces_all or step.batch.strategy == "merge":
             break
     return live
 

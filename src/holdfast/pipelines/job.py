@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from holdfast.clock import Clock
@@ -23,6 +24,7 @@ class Job:
     run_id: str
     generation: int
     actor: str
+    started_at: datetime
     full_refresh: bool = False
     allow_failed_checks: bool = False
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from holdfast.config import TableSettings
+from holdfast.config import TableSettings, describe_duration
 from holdfast.errors import SchemaConflict, SourceError
 from holdfast.model import Batch, PlannedTable, Position, TableName, Watermark
 from holdfast.pipelines.deciding import Start, decide_start
 from holdfast.pipelines.identity import new_id
 from holdfast.pipelines.job import Job
 from holdfast.spark.drift import Drift, reconcile
-from holdfast.spark.measures import Probe, Window
+from holdfast.spark.measures import Census, Probe, Window
 from holdfast.spark.opening import open_target
 from holdfast.spark.schemas import StructType, empty_frame, parse_schema, source_fields
 from holdfast.spark.sources import SourceTable, open_table
@@ -32,33 +32,30 @@ class Look:
     start: Start
     position: Position | None
     """Where the watermark stands, in the types of the source's columns now."""
-    probe: Probe
+    skew_limit: Position | None
+    """The furthest position that is not in the future."""
+    probe: Probe | None
+    """What the source holds; `None` if that is counted while its rows are read."""
     watermark: Watermark | None
     watermark_version: int
     intent_version: int
     must_publish: bool
     """The target must change even if there is no row to copy."""
-    notes: tuple[str, ...]
 
     @property
-    def late_rows(self) -> bool:
+    def has_late_rows(self) -> bool:
         """Whether the overlap window holds rows it did not hold when it was last read."""
-        return bool(self.probe.digest) and (
-            self.watermark is None or self.probe.digest != self.watermark.late_rows
-        )
+        if self.probe is None or not self.probe.digest:
+            return False
+        return self.watermark is None or self.probe.digest != self.watermark.late_rows
 
     def batch(self, job: Job, table: TableName, fixed: PlannedTable | None) -> Batch | None:
-        """The batch to copy now, or `None` if there is nothing to do."""
-        if not (self.probe.rows or self.late_rows or self.must_publish):
+        """The batch to copy now, or `None` if there is surely nothing to do."""
+        found = self.probe
+        if found and not (found.rows or self.has_late_rows or self.must_publish):
             return None
-        whole = self.settings.strategy == "full_refresh"
-        low = None if whole else self.position
-        overlap = self.settings.overlap
-        if low is not None and overlap:
-            low = low.minus(overlap)
-        high = None if whole else (self.probe.high or self.position)
         reason = self.start.reason
-        if reason == "watermark" and not self.probe.rows:
+        if found and reason == "watermark" and not found.rows:
             reason = "late_rows"
         return Batch(
             batch_id=(fixed.batch_id if fixed and fixed.batch_id else new_id()),
@@ -67,29 +64,51 @@ class Look:
             generation=job.generation,
             strategy=self.settings.strategy,
             reason=reason,
-            low=low,
-            high=high,
+            low=self._low(),
+            high=self._high(fixed),
             loaded_at=job.clock(),
             loaded_by=job.loaded_by,
             expected_rows=self.expected_rows,
-            source_rows=self.probe.total,
             replaces_all=self.start.replaces_all,
             replaces=self.start.replaces,
         )
 
     @property
-    def expected_rows(self) -> int:
-        """Rows the batch will read, those of the overlap included."""
+    def expected_rows(self) -> int | None:
+        """Rows the batch will read, those of the overlap included; `None` if not counted."""
+        if self.probe is None:
+            return None
         if self.settings.strategy == "full_refresh":
-            return self.probe.total
+            return self.probe.census.total
         window_rows = int(self.probe.digest.partition(":")[0]) if self.probe.digest else 0
         return self.probe.rows + window_rows
 
+    def _low(self) -> Position | None:
+        if self.settings.strategy == "full_refresh" or self.position is None:
+            return None
+        overlap = self.settings.overlap
+        return self.position.minus(overlap) if overlap else self.position
 
-def look(job: Job, table: TableName, *, high: Position | None = None) -> Look:
-    """Open a table's source and target, decide where to start, and count what is new.
+    def _high(self, fixed: PlannedTable | None) -> Position | None:
+        """The bound that is fixed before reading.
 
-    `high` is the upper bound of a plan; without it the bound is found now.
+        Without a probe it is only the present: the files are listed already, so no row that is
+        written from now on can be read, whatever its position.
+        """
+        if self.settings.strategy == "full_refresh":
+            return None
+        if self.probe is not None:
+            return self.probe.high or self.position
+        return fixed.high if fixed else self.skew_limit
+
+
+def look(
+    job: Job, table: TableName, *, high: Position | None = None, planning: bool = False
+) -> Look:
+    """Open a table's source and target and decide where to start.
+
+    A plan must know what there is to copy, so it always counts; a run counts beforehand only
+    where it cannot count while it reads. `high` is the upper bound of a plan that is applied.
     """
     settings = job.pipeline.settings_for(table.source)
     target = open_target(job.spark, job.pipeline, table)
@@ -102,6 +121,7 @@ def look(job: Job, table: TableName, *, high: Position | None = None) -> Look:
         watermark=watermark,
         contents=contents,
         full_refresh=job.full_refresh,
+        adoption=target.adoption,
     )
     keeps = not start.replaces_all and contents == "ours"
     before = _schema_before(job, table, target) if keeps else None
@@ -112,14 +132,17 @@ def look(job: Job, table: TableName, *, high: Position | None = None) -> Look:
         None if before is None else source_fields(before), source.frame.schema, table=table.key
     )
     position = _typed(start.low, source)
-    whole = settings.strategy == "full_refresh"
-    probe = source.probe(
-        low=position,
-        high=high,
-        skew_limit=None if whole else _skew_limit(job, source, settings),
-        window=_window(source, settings, position),
-    )
-    found = Look(
+    skew_limit = _skew_limit(job, source, settings)
+    probe = None
+    if planning or not _counts_while_reading(source, settings):
+        probe = source.probe(
+            low=position,
+            high=high,
+            skew_limit=skew_limit,
+            window=overlap_window(source, settings.overlap, position),
+        )
+        refuse_unsafe(job, table, settings, probe.census, watermark)
+    return Look(
         settings=settings,
         source=source,
         target=target,
@@ -127,15 +150,19 @@ def look(job: Job, table: TableName, *, high: Position | None = None) -> Look:
         drift=drift,
         start=start,
         position=position,
+        skew_limit=skew_limit,
         probe=probe,
         watermark=watermark,
         watermark_version=version,
         intent_version=intent_version,
         must_publish=start.replaces_all or bool(start.replaces) or contents in ("absent", "empty"),
-        notes=_notes(probe, settings),
     )
-    _refuse_unsafe(job, table, found)
-    return found
+
+
+def _counts_while_reading(source: SourceTable, settings: TableSettings) -> bool:
+    if settings.strategy == "full_refresh":
+        return True
+    return settings.strategy == "incremental" and source.counts_while_reading
 
 
 def overlap_window(source: SourceTable, overlap: timedelta, high: Position | None) -> Window | None:
@@ -144,12 +171,6 @@ def overlap_window(source: SourceTable, overlap: timedelta, high: Position | Non
         return None
     identity = tuple(dict.fromkeys([*source.key, *source.cursor.columns]))
     return Window(after=high.minus(overlap), up_to=high, identity=identity)
-
-
-def _window(
-    source: SourceTable, settings: TableSettings, position: Position | None
-) -> Window | None:
-    return overlap_window(source, settings.overlap, position)
 
 
 def _remembered(job: Job, table: TableName) -> tuple[Watermark | None, int, int]:
@@ -202,38 +223,47 @@ def _typed(position: Position | None, source: SourceTable) -> Position | None:
 
 
 def _skew_limit(job: Job, source: SourceTable, settings: TableSettings) -> Position | None:
-    if source.cursor is None:
+    if source.cursor is None or settings.strategy == "full_refresh":
         return None
-    return source.cursor.at(job.clock() + settings.max_future_skew)
+    # The time the run started, not now: one bound for all tables lets Spark reuse what it
+    # compiled for the one before.
+    return source.cursor.at(job.started_at + settings.max_future_skew)
 
 
-def _notes(probe: Probe, settings: TableSettings) -> tuple[str, ...]:
+def describe_census(census: Census, settings: TableSettings) -> tuple[str, ...]:
+    """What was left out of a batch, as sentences."""
     notes = []
-    if probe.in_future:
+    if census.in_future:
         notes.append(
-            f"{probe.in_future:,} row(s) lie more than {settings.max_future_skew} in the future "
-            "and are left until then"
+            f"{census.in_future:,} row(s) lie more than "
+            f"{describe_duration(settings.max_future_skew)} in the future and are left until then"
         )
-    if probe.without_cursor and settings.null_watermark == "skip":
-        notes.append(f"{probe.without_cursor:,} row(s) without a watermark were skipped")
+    if census.without_cursor and settings.strategy != "full_refresh":
+        notes.append(f"{census.without_cursor:,} row(s) without a watermark were skipped")
     return tuple(notes)
 
 
-def _refuse_unsafe(job: Job, table: TableName, found: Look) -> None:
-    probe, settings = found.probe, found.settings
+def refuse_unsafe(
+    job: Job,
+    table: TableName,
+    settings: TableSettings,
+    census: Census,
+    watermark: Watermark | None,
+) -> None:
+    """Refuse a source from which copying would lose rows."""
     whole = settings.strategy == "full_refresh"
-    if probe.without_cursor and settings.null_watermark == "fail" and not whole:
+    if census.without_cursor and settings.null_watermark == "fail" and not whole:
         raise SourceError(
-            f"{table}: {probe.without_cursor:,} row(s) have no {settings.watermark}; they can be "
-            "placed neither before nor after a watermark.",
+            f"{table}: {census.without_cursor:,} row(s) have no {' or no '.join(settings.cursor)}; "
+            "they can be placed neither before nor after a watermark.",
             hint="Fill the column, choose another watermark, or leave such rows out: "
             'null_watermark = "skip"',
         )
-    had_rows = found.watermark is not None and found.watermark.rows > 0
-    if whole and probe.total == 0 and had_rows and not job.full_refresh:
+    had_rows = watermark.rows if watermark else 0
+    if whole and census.total == 0 and had_rows and not job.full_refresh:
         raise SourceError(
-            f"{table}: the source is empty; a refresh would erase the "
-            f"{found.watermark.rows if found.watermark else 0:,} rows of the target.",
+            f"{table}: the source is empty; a refresh would erase the {had_rows:,} rows of the "
+            "target.",
             hint=f"If that is meant: holdfast run --full-refresh --table {table}",
         )
 
@@ -251,7 +281,7 @@ def planned(job: Job, table: TableName, found: Look, target: str) -> PlannedTabl
         low=batch.low if batch else found.position,
         high=batch.high if batch else None,
         rows=batch.expected_rows or 0 if batch else 0,
-        source_rows=found.probe.total,
+        source_rows=found.probe.census.total if found.probe else None,
         batch_id=batch.batch_id if batch else None,
         replaces_all=bool(batch and batch.replaces_all),
         watermark_version=found.watermark_version,

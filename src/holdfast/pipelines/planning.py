@@ -41,7 +41,7 @@ def _plan_table(job: Job, table: TableName, progress: Progress) -> PlannedTable:
     try:
         with labelled(job.spark, job.run_id, f"holdfast plan {table.key}"):
             return _open_batch(job, table) or planned(
-                job, table, look(job, table), target_path(job.pipeline, table)
+                job, table, look(job, table, planning=True), target_path(job.pipeline, table)
             )
     except HoldfastError as error:
         return _blocked(job, table, error)
@@ -69,7 +69,7 @@ def _open_batch(job: Job, table: TableName) -> PlannedTable | None:
         low=intent.low,
         high=intent.high,
         rows=manifest.rows,
-        source_rows=intent.source_rows,
+        source_rows=manifest.source_rows,
         batch_id=intent.batch_id,
         replaces_all=intent.replaces_all,
         watermark_version=watermark.version if watermark else 0,

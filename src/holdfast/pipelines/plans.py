@@ -62,6 +62,9 @@ def _moved_positions(plan: Plan, records: Records) -> list[str]:
     moved = []
     with records.ledger.reading() as view:
         for table in plan.tables:
+            if table.action == "blocked":
+                # It was made from no position at all.
+                continue
             watermark = view.get(records.watermarks.namespace, table.table)
             version = watermark.version if watermark else 0
             if version != table.watermark_version:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from holdfast.clock import Clock, utc_now
 from holdfast.config import Config, load_config
 from holdfast.errors import UsageError
 from holdfast.ledger import Ledger, open_ledger
@@ -41,16 +42,18 @@ class Project:
         *,
         state_path: Path | None = None,
         spark: SparkSession | None = None,
+        clock: Clock = utc_now,
     ) -> None:
         self.config = config
         self.ledger_path = state_path or Path(config.state.path)
         self._spark = spark
+        self._clock = clock
         self._owns_spark = False
 
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger, opened when it is first needed."""
-        return open_ledger(self.ledger_path)
+        return open_ledger(self.ledger_path, clock=self._clock)
 
     @cached_property
     def records(self) -> Records:
@@ -192,6 +195,7 @@ class Project:
             run_id=lease.run_id if lease else new_id(),
             generation=lease.generation if lease else 0,
             actor=current_actor(),
+            started_at=self.ledger.clock(),
             full_refresh=full_refresh,
             allow_failed_checks=allow_failed_checks,
         )
@@ -232,15 +236,18 @@ def open_project(
     *,
     state_path: str | Path | None = None,
     spark: SparkSession | None = None,
+    clock: Clock = utc_now,
 ) -> Project:
     """Open a configuration file.
 
-    `state_path` is used instead of the configured ledger, `spark` instead of a new session.
+    `state_path` is used instead of the configured ledger, `spark` instead of a new session, and
+    `clock` instead of this machine's.
     """
     return Project(
         load_config(Path(path)),
         state_path=Path(state_path) if state_path is not None else None,
         spark=spark,
+        clock=clock,
     )
 
 

@@ -35,9 +35,17 @@ from holdfast.model import (
     Watermark,
 )
 from holdfast.pipelines.job import Job
-from holdfast.pipelines.looking import Look, look, overlap_window, stamp
+from holdfast.pipelines.looking import (
+    Look,
+    describe_census,
+    look,
+    overlap_window,
+    refuse_unsafe,
+    stamp,
+)
+from holdfast.spark.measures import Census
 from holdfast.spark.opening import open_target
-from holdfast.spark.sources import SourceTable
+from holdfast.spark.sources import DataFrame, SourceTable
 from holdfast.spark.targets import Staging, Target
 
 STEPS: Final = (
@@ -81,7 +89,8 @@ class TableReplication:
         found = look(self._job, self._table, high=plan.high if plan else None)
         batch = found.batch(self._job, self._table, plan)
         if batch is None:
-            return self._unchanged(found, recovered)
+            assert found.probe is not None, "without a probe nobody knows"
+            return self._unchanged(found, found.probe.census, recovered)
         return self._copy(found, batch, recovered)
 
     def _recover(self) -> _Committed | None:
@@ -101,7 +110,10 @@ class TableReplication:
             return None
         results = self._judge(batch, manifest)
         if not target.is_published(batch.batch_id):
-            self._refuse_failed(batch, target, results)
+            if self._is_empty(batch, manifest):
+                self._abandon(batch, target)
+                return None
+            self._refuse(batch, target, manifest, results)
         said = f"finished batch {batch.batch_id} of an interrupted run"
         return self._publish_and_commit(
             replace(batch, reason="recover"), manifest, target, results, None, (said,)
@@ -113,11 +125,21 @@ class TableReplication:
         self._phase("copying")
         manifest = found.target.stage(self._staging(found, batch))
         reach("after_write", self._table.key)
+        census = Census(manifest.source_rows, manifest.without_cursor, manifest.in_future)
+        if manifest.rows == 0 and not found.must_publish:
+            self._refuse(batch, found.target, manifest, ())
+            self._abandon(batch, found.target)
+            return self._unchanged(found, census, recovered)
         results = self._judge(batch, manifest)
-        self._refuse_failed(batch, found.target, results)
+        self._refuse(batch, found.target, manifest, results)
+        notes = describe_census(census, self._settings)
         return self._publish_and_commit(
-            batch, manifest, found.target, results, recovered, found.notes
+            batch, manifest, found.target, results, recovered, notes
         ).outcome
+
+    def _is_empty(self, batch: Batch, manifest: BatchManifest) -> bool:
+        """Whether publishing a batch would change nothing but the list of batches."""
+        return manifest.rows == 0 and not batch.replaces_all and not batch.replaces
 
     def _intend(self, batch: Batch) -> None:
         with self._records.ledger.writing() as change:
@@ -127,10 +149,10 @@ class TableReplication:
 
     def _staging(self, found: Look, batch: Batch) -> Staging:
         source = found.source
-        whole = batch.strategy == "full_refresh"
+        rows, census = self._rows(found, batch)
         return Staging(
             batch=batch,
-            rows=source.all_rows() if whole else source.rows(batch.low, batch.high),
+            rows=rows,
             drift=found.drift,
             before=found.before,
             cursor=source.cursor,
@@ -138,7 +160,19 @@ class TableReplication:
             null_columns=_checked_columns(self._settings.checks.null_rate, source),
             window=overlap_window(source, self._settings.overlap, batch.high),
             with_metadata=self._job.pipeline.metadata_columns,
+            census=census,
         )
+
+    def _rows(self, found: Look, batch: Batch) -> tuple[DataFrame, Callable[[], Census]]:
+        source, probe = found.source, found.probe
+        if batch.strategy == "full_refresh" or source.cursor is None:
+            return source.frame, lambda: Census(None)
+        if probe is None:
+            return source.counted_rows(batch.low, batch.high, found.skew_limit)
+        if batch.high is None:
+            # Not one row may be copied yet; `None` would mean all of them.
+            return source.frame.limit(0), lambda: probe.census
+        return source.rows(batch.low, batch.high), lambda: probe.census
 
     def _publish_and_commit(
         self,
@@ -151,6 +185,7 @@ class TableReplication:
     ) -> _Committed:
         self._phase("publishing")
         reach("before_publish", self._table.key)
+        self._refuse_if_overtaken()
         target.publish(batch)
         reach("after_publish", self._table.key)
         outcome = self._outcome(batch, manifest, results, recovered, notes)
@@ -167,8 +202,8 @@ class TableReplication:
             self._records.leases.check(change, self._job.name, self._job.generation)
             before = self._records.watermarks.get(change, key)
             self._records.remember_watermark(change, key, self._watermark(batch, manifest, before))
-            if batch.source_rows is not None:
-                sample = RowCount(batch.source_rows, now, self._job.run_id)
+            if manifest.source_rows is not None:
+                sample = RowCount(manifest.source_rows, now, self._job.run_id)
                 self._records.remember_row_count(change, key, sample)
             known = self._records.schemas.get(change, key)
             if known is None or known.schema != manifest.schema:
@@ -207,13 +242,13 @@ class TableReplication:
             return last or here
         return max(here.typed(last.columns, last.types), last)
 
-    def _unchanged(self, found: Look, recovered: _Committed | None) -> TableOutcome:
+    def _unchanged(self, found: Look, census: Census, recovered: _Committed | None) -> TableOutcome:
         newest = found.position.moment() if found.position else None
         results = self._evaluate(
             Facts(
                 now=self._job.clock(),
                 strategy=self._settings.strategy,
-                source_rows=found.probe.total,
+                source_rows=census.total,
                 history=self._history(),
                 newest=newest,
                 has_cursor=found.source.cursor is not None,
@@ -223,19 +258,20 @@ class TableReplication:
         failed = [result for result in results if result.status == "fail"]
         if failed:
             raise _check_failed(self._table.key, failed, results, "Nothing was copied.")
-        base = recovered.outcome if recovered else self._empty_outcome(found.probe.total)
+        base = recovered.outcome if recovered else self._empty_outcome(census.total)
         outcome = replace(
             base,
             checks=results,
             drift=found.drift.changes,
-            notes=(*base.notes, *found.notes),
+            notes=(*base.notes, *describe_census(census, self._settings)),
             low=base.low or found.position,
             duration_ms=self._elapsed_ms(),
         )
         with self._records.ledger.writing() as change:
             self._records.leases.check(change, self._job.name, self._job.generation)
-            sample = RowCount(found.probe.total, self._job.clock(), self._job.run_id)
-            self._records.remember_row_count(change, self._table.key, sample)
+            if census.total is not None:
+                sample = RowCount(census.total, self._job.clock(), self._job.run_id)
+                self._records.remember_row_count(change, self._table.key, sample)
             self._records.remember_outcome(change, self._job.run_id, outcome)
         return outcome
 
@@ -247,12 +283,12 @@ class TableReplication:
 
     def _judge(self, batch: Batch, manifest: BatchManifest) -> tuple[CheckResult, ...]:
         """Check a staged batch before anyone sees it."""
-        newest = batch.high or manifest.last
+        newest = self._furthest(batch, manifest, self._watermark_now())
         return self._evaluate(
             Facts(
                 now=self._job.clock(),
                 strategy=batch.strategy,
-                source_rows=batch.source_rows,
+                source_rows=manifest.source_rows,
                 history=self._history(),
                 newest=newest.moment() if newest else None,
                 has_cursor=bool(self._settings.cursor),
@@ -271,20 +307,41 @@ class TableReplication:
             return results
         return tuple(replace(r, status="warn") if r.status == "fail" else r for r in results)
 
-    def _refuse_failed(
-        self, batch: Batch, target: Target, results: tuple[CheckResult, ...]
+    def _refuse(
+        self,
+        batch: Batch,
+        target: Target,
+        manifest: BatchManifest,
+        results: tuple[CheckResult, ...],
     ) -> None:
+        """Give a staged batch up, with the reason, if publishing it would be wrong."""
+        census = Census(manifest.source_rows, manifest.without_cursor, manifest.in_future)
         failed = [result for result in results if result.status == "fail"]
-        if failed:
+        try:
+            refuse_unsafe(self._job, self._table, self._settings, census, self._watermark_now())
+            if failed:
+                effect = "The batch was not published."
+                raise _check_failed(self._table.key, failed, results, effect)
+        except HoldfastError:
             self._abandon(batch, target)
-            raise _check_failed(self._table.key, failed, results, "The batch was not published.")
+            raise
+
+    def _watermark_now(self) -> Watermark | None:
+        with self._records.ledger.reading() as view:
+            return self._records.watermarks.get(view, self._table.key)
 
     def _abandon(self, batch: Batch, target: Target) -> None:
         """Give up a batch nobody has seen."""
+        self._refuse_if_overtaken()
         target.clear(batch.batch_id)
         with self._records.ledger.writing() as change:
             self._records.leases.check(change, self._job.name, self._job.generation)
             self._records.intents.delete(change, self._table.key)
+
+    def _refuse_if_overtaken(self) -> None:
+        """Leave the target to a newer run; the commit checks again, inside its transaction."""
+        with self._records.ledger.reading() as view:
+            self._records.leases.check(view, self._job.name, self._job.generation)
 
     def _history(self) -> tuple[int, ...]:
         with self._records.ledger.reading() as view:
@@ -312,7 +369,7 @@ class TableReplication:
             low=earlier.low if earlier else batch.low,
             high=manifest.last or batch.high,
             batch_ids=(*(earlier.batch_ids if earlier else ()), batch.batch_id),
-            source_rows=batch.source_rows,
+            source_rows=manifest.source_rows,
             duration_ms=self._elapsed_ms(),
             checks=results,
             drift=manifest.drift,

@@ -14,7 +14,7 @@ from holdfast.ledger import Transaction, VersionInfo
 from holdfast.ledger.records import Records
 from holdfast.model import Batch, Position, RowCount, Watermark
 from holdfast.model.position import UNTYPED
-from holdfast.pipelines.history import boundary_at_or_before, live_batches
+from holdfast.pipelines.history import LiveBatch, boundary_at_or_before, live_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,7 @@ class StateBook:
     ) -> Watermark:
         if self._strategy(table, current) != "incremental":
             return self._step("rewind", wanted, note)
-        steps = self._records.watermarks.history(change, table)
-        live = live_batches([watermark for _, watermark in steps if watermark is not None])
+        live = self._live(change, table)
         boundary = boundary_at_or_before(live, wanted)
         if boundary is None:
             raise UsageError(
@@ -132,8 +131,7 @@ class StateBook:
                 hint=f"To copy everything again: holdfast state delete {table}",
             )
         retired = tuple(b.batch_id for b in live if b.end is not None and boundary < b.end)
-        watermark = self._step("rewind", boundary, note)
-        return replace(watermark, retire=tuple(dict.fromkeys([*current.retire, *retired])))
+        return replace(self._step("rewind", boundary, note), retire=retired)
 
     def _place(
         self,
@@ -168,21 +166,28 @@ class StateBook:
     def _refuse_going_back(
         self, view: Transaction, table: str, current: Watermark | None, wanted: Position
     ) -> None:
-        if current is None or current.position is None:
+        if current is None:
             return
         if current.retire:
             raise UsageError(
                 f"{table} was rewound and not run since.",
                 hint=f"Run it first, or go further back: holdfast state rewind {table} --to VALUE",
             )
-        appended = self._strategy(table, current) == "incremental"
-        if appended and current.batch is not None and wanted < current.position:
+        if self._strategy(table, current) != "incremental":
+            return
+        ends = [batch.end for batch in self._live(view, table) if batch.end is not None]
+        reached = max(ends, default=None)
+        if reached is not None and wanted < reached:
             raise UsageError(
-                f"{table} is copied up to {current.position}; setting it back to {wanted} would "
+                f"{table} is copied up to {reached}; setting it back to {wanted} would "
                 "copy rows a second time.",
                 hint=f"To go back and replace them: holdfast state rewind {table} "
                 f"--to {' '.join(wanted.values)}",
             )
+
+    def _live(self, view: Transaction, table: str) -> list[LiveBatch]:
+        steps = self._records.watermarks.history(view, table)
+        return live_batches([watermark for _, watermark in steps if watermark is not None])
 
     def _changeable(self, change: Transaction, table: str, pipeline: str) -> Watermark | None:
         """Refuse to change what a run is using or has not finished."""

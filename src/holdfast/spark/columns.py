@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from holdfast.clock import isoformat
@@ -35,12 +34,11 @@ def with_metadata(frame: DataFrame, batch: Batch) -> DataFrame:
 
     The values come from the intent, so a batch that is written again is written the same.
     """
-    return frame.withColumns(
-        {
-            LOADED_BY: F.lit(batch.loaded_by),
-            LOADED_AT: literal("timestamp", isoformat(batch.loaded_at)),
-            BATCH_ID: F.lit(batch.batch_id),
-        }
+    return frame.drop(*METADATA).selectExpr(
+        "*",
+        f"{literal('string', batch.loaded_by)} AS {LOADED_BY}",
+        f"{literal('timestamp', isoformat(batch.loaded_at))} AS {LOADED_AT}",
+        f"{literal('string', batch.batch_id)} AS {BATCH_ID}",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -18,14 +19,20 @@ def count_rows(
     A Parquet footer says it without a Spark job, where this process can open the file.
     """
     if file_format == "parquet" and isinstance(files_for(spark, place), LocalFiles):
-        return sum(_parquet_rows(path) for path in sorted(local_path(place).glob("part-*")))
+        return sum(parquet_rows(path) for path in sorted(local_path(place).glob("part-*")))
     reader = spark.read.format(file_format).schema(schema).options(**options)
     if file_format == "csv":
         reader = reader.option("multiLine", "true")
     return reader.load(place).count()
 
 
-def _parquet_rows(path: Path) -> int:
+def count_parquet_rows(files: Sequence[str]) -> int:
+    """Count the rows of Parquet files on this machine, by their footers."""
+    return sum(parquet_rows(local_path(file)) for file in files)
+
+
+def parquet_rows(path: Path) -> int:
+    """The rows of one Parquet file, by its footer."""
     # Imported late: it is slow to load, and only this needs it.
     from pyarrow import parquet
 

@@ -1,4 +1,8 @@
-"""Positions as Spark sees them: predicates, literals, and the greatest one of a frame."""
+"""Positions as Spark sees them: predicates, literals, and the greatest one of a frame.
+
+Everything here is SQL text. Built from column objects, the same expressions would cost a
+hundred calls into the JVM for every table.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from holdfast.clock import isoformat
@@ -45,7 +47,7 @@ class Cursor:
         return self.types[0] in TEMPORAL_TYPES
 
     def position(self, values: Sequence[object]) -> Position:
-        """Build a position from what `texts` selected."""
+        """Build a position from the texts that `greatest` or `text` gave."""
         texts = tuple(
             _from_micros(value) if name == "timestamp" else str(value)
             for name, value in zip(self.types, values, strict=True)
@@ -59,65 +61,74 @@ class Cursor:
         first = Position(self.columns[:1], ("timestamp",), (isoformat(moment),))
         return first.typed(self.columns[:1], self.types[:1])
 
-    def after(self, position: Position | None) -> Column:
+    def after(self, position: Position | None) -> str:
         """Select the rows past a position; `None` selects every row that has one."""
-        if position is None:
-            return self.present()
-        return self._beyond(position, 0)
+        return self.present() if position is None else self._beyond(position, 0)
 
-    def up_to(self, position: Position | None) -> Column:
+    def up_to(self, position: Position | None) -> str:
         """Select the rows at or before a position; `None` selects every row that has one."""
-        if position is None:
-            return self.present()
-        # Not `~beyond`: that would be null, hence false, in another way for null cursors, and
-        # sources push a plain comparison down where they do not push a negation.
-        return self._within(position, 0)
+        # Not a negation of `after`: sources push a plain comparison down, but no NOT.
+        return self.present() if position is None else self._within(position, 0)
 
-    def present(self) -> Column:
+    def between(self, low: Position | None, high: Position | None) -> str:
+        """Select the rows in `(low, high]`."""
+        return f"({self.after(low)} AND {self.up_to(high)})"
+
+    def not_before(self, low: Position | None) -> str:
+        """Select all rows but those that were surely copied: a superset of `after(low)`.
+
+        Rows without a position are among them, so that they can be counted, and it is simple
+        enough for a source to push down.
+        """
+        if low is None:
+            return "true"
+        column, bound = self._pair(low, 0)
+        missing = " OR ".join(f"{quoted(name)} IS NULL" for name in self.columns)
+        return f"({column} >= {bound} OR {missing})"
+
+    def present(self) -> str:
         """Select the rows in which no cursor column is null."""
-        condition = F.col(quoted(self.columns[0])).isNotNull()
-        for name in self.columns[1:]:
-            condition = condition & F.col(quoted(name)).isNotNull()
-        return condition
+        return "(" + " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.columns) + ")"
 
-    def greatest(self, condition: Column) -> Column:
-        """Aggregate the greatest position among the rows that meet `condition`."""
-        parts = [F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(self.columns)]
-        return F.max(F.when(condition, F.struct(*parts)))
+    def greatest(self, condition: str) -> list[str]:
+        """Aggregate the greatest position among the rows that meet `condition`.
 
-    def texts(self, position: Column) -> Column:
-        """Turn what `greatest` gave into the values `position` takes."""
-        values = []
-        for i, type_name in enumerate(self.types):
-            field = position.getField(f"c{i}")
-            value = F.unix_micros(field) if type_name == "timestamp" else field
-            values.append(value.cast("string").alias(f"c{i}"))
-        return F.struct(*values)
+        Gives one text per column, as `position` takes them: nested values would reach Python as
+        bare JVM objects when they come out of an observation.
+        """
+        parts = ", ".join(f"{quoted(name)} AS c{i}" for i, name in enumerate(self.columns))
+        found = f"max(CASE WHEN {condition} THEN struct({parts}) END)"
+        return [self.text(f"{found}.c{i}", i) for i in range(len(self.columns))]
 
-    def _beyond(self, position: Position, i: int) -> Column:
+    def text(self, value: str, i: int) -> str:
+        """Turn a value of column `i` into the text `position` takes."""
+        return (
+            f"CAST({f'unix_micros({value})' if self.types[i] == 'timestamp' else value} AS STRING)"
+        )
+
+    def _beyond(self, position: Position, i: int) -> str:
         column, bound = self._pair(position, i)
         if i + 1 == len(position.values):
-            return column > bound
+            return f"({column} > {bound})"
         # The first comparison alone is what a source can push down.
-        return (column >= bound) & ((column > bound) | self._beyond(position, i + 1))
+        return f"({column} >= {bound} AND ({column} > {bound} OR {self._beyond(position, i + 1)}))"
 
-    def _within(self, position: Position, i: int) -> Column:
+    def _within(self, position: Position, i: int) -> str:
         column, bound = self._pair(position, i)
         if i + 1 == len(position.values):
-            return column <= bound
-        return (column <= bound) & ((column < bound) | self._within(position, i + 1))
+            return f"({column} <= {bound})"
+        return f"({column} <= {bound} AND ({column} < {bound} OR {self._within(position, i + 1)}))"
 
-    def _pair(self, position: Position, i: int) -> tuple[Column, Column]:
-        return F.col(quoted(self.columns[i])), literal(self.types[i], position.values[i])
+    def _pair(self, position: Position, i: int) -> tuple[str, str]:
+        return quoted(self.columns[i]), literal(self.types[i], position.values[i])
 
 
-def literal(type_name: str, text: str) -> Column:
-    """Write a canonical value as a Spark literal that sources can push down."""
+def literal(type_name: str, text: str) -> str:
+    """Write a canonical value as SQL that folds to a literal, so that sources push it down."""
     if type_name == "timestamp":
-        return F.timestamp_micros(F.lit(_to_micros(text)))
-    if type_name == "string":
-        return F.lit(text)
-    return F.lit(text).cast(type_name)
+        return f"timestamp_micros({_to_micros(text)})"
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'" if type_name == "string" else f"CAST('{escaped}' AS {type_name})"
 
 
 def resolve_column(schema: StructType, name: str, *, table: str, role: str) -> str:
@@ -135,6 +146,7 @@ def resolve_column(schema: StructType, name: str, *, table: str, role: str) -> s
 
 
 def quoted(name: str) -> str:
+    """Write a column's name so that no character in it means anything else."""
     return "`" + name.replace("`", "``") + "`"
 
 

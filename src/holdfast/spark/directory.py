@@ -18,34 +18,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from pydantic import TypeAdapter
-from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, Observation, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from holdfast.errors import TargetError
 from holdfast.model import Batch, BatchManifest, Contents
-from holdfast.spark.columns import BATCH_DIRECTORY, METADATA, METADATA_FIELDS, with_metadata
+from holdfast.spark.columns import BATCH_DIRECTORY
 from holdfast.spark.counting import count_rows
 from holdfast.spark.failures import translated
-from holdfast.spark.filesystem import files_for, join
-from holdfast.spark.measures import Measures, batch_measures, read_measures
-from holdfast.spark.merging import latest, merge
+from holdfast.spark.filesystem import ASIDE, files_for, join
+from holdfast.spark.measures import Measures
+from holdfast.spark.merging import merge
 from holdfast.spark.targets import Staging, Target
+from holdfast.spark.writing import (
+    MANIFEST,
+    describe,
+    full_schema,
+    incoming_rows,
+    merges_into_table,
+    read_manifest,
+    write_manifest,
+    write_measured,
+)
 
-MANIFEST_FORMAT: Final = 1
-_MANIFEST = "_holdfast.json"
 _COMMON_METADATA = "_common_metadata"
-_MANIFESTS: Final = TypeAdapter(BatchManifest)
 
-# Spark's own default keeps milliseconds, which would lose half of a timestamp.
-_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-_DEFAULT_OPTIONS = {
-    "csv": {"header": "true", "timestampFormat": _MICROSECONDS},
-    "json": {"timestampFormat": _MICROSECONDS, "ignoreNullFields": "false"},
+# Spark's own defaults keep milliseconds, which would lose half of a timestamp, and trim texts.
+_MICROSECONDS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+_DEFAULT_OPTIONS = {
+    "csv": {
+        "header": "true",
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+        **_MICROSECONDS,
+    },
+    "json": {"ignoreNullFields": "false", **_MICROSECONDS},
+}
+# Options with which nulls of a CSV file are written as something else than nothing.
+_OTHER_NULLS = frozenset({"nullvalue", "emptyvalue", "quoteall"})
 # Formats in which a reader finds a column that only some files have.
 _ADDS_COLUMNS_IN_PLACE = frozenset({"parquet", "json"})
 
@@ -85,11 +99,16 @@ class DirectoryTarget(Target):
         self._format = file_format
         self._options = {**_DEFAULT_OPTIONS.get(file_format, {}), **options}
         self._places = _Places(path, staging)
-        self._files = files_for(spark, path)
+        with translated(f"{table}: opening {path}"):
+            self._files = files_for(spark, path)
 
     @property
     def location(self) -> str:
         return self._places.table
+
+    @property
+    def adoption(self) -> str:
+        return f"Keep them by moving them into a directory named {BATCH_DIRECTORY}=before inside it"
 
     def contents(self) -> Contents:
         if not self._files.exists(self._places.table):
@@ -102,20 +121,20 @@ class DirectoryTarget(Target):
 
     def staged(self, batch_id: str) -> BatchManifest | None:
         for place in (self._places.staged_batch(batch_id), self._places.published(batch_id)):
-            text = self._files.read_text(join(place, _MANIFEST))
-            if text is not None:
-                return self._parse(text, place)
+            manifest = read_manifest(self._files, place, self._table)
+            if manifest is not None:
+                return manifest
         return None
 
     def is_published(self, batch_id: str) -> bool:
-        return self._files.exists(join(self._places.published(batch_id), _MANIFEST))
+        return self._files.exists(join(self._places.published(batch_id), MANIFEST))
 
     def stage(self, staging: Staging) -> BatchManifest:
         batch = staging.batch
         with translated(f"{self._table}: writing batch {batch.batch_id}"):
             self.clear(batch.batch_id)
-            schema = _full_schema(staging)
-            if self._merges_into_table(staging):
+            schema = full_schema(staging)
+            if merges_into_table(staging):
                 measures = self._stage_merged(staging, schema)
                 whole = True
             else:
@@ -125,9 +144,7 @@ class DirectoryTarget(Target):
             place = self._places.staged_batch(batch.batch_id)
             self._files.make_durable(self._places.staged_table(batch.batch_id))
             # Written last: a batch with a manifest is complete.
-            self._files.write_text(
-                join(place, _MANIFEST), _MANIFESTS.dump_json(manifest, indent=2).decode()
-            )
+            write_manifest(self._files, place, manifest)
             return manifest
 
     def publish(self, batch: Batch) -> None:
@@ -150,8 +167,14 @@ class DirectoryTarget(Target):
     def clear(self, batch_id: str) -> None:
         with translated(f"{self._table}: clearing {self._places.staging}"):
             staged = self._places.staged_table(batch_id)
-            self._files.delete(staged)
-            self._files.delete(staged + ".aside")
+            if not self._files.exists(self._places.table) and self._files.exists(staged + ASIDE):
+                # An exchange in two renames ended after the first: this is the only copy.
+                self._files.rename(staged + ASIDE, self._places.table)
+            for name in self._files.names(self._places.staging):
+                # What a crash left of earlier batches goes too. Ids are ordered by time: what
+                # a newer run is writing stays, should this one have been overtaken.
+                if name.removesuffix(ASIDE) <= batch_id:
+                    self._files.delete(join(self._places.staging, name))
 
     def schema(self) -> StructType:
         with translated(f"{self._table}: reading the columns of {self.location}"):
@@ -169,48 +192,24 @@ class DirectoryTarget(Target):
         if self._format == "csv":
             # Our own reading must survive a line break inside a value.
             reader = reader.option("multiLine", "true")
+            if _OTHER_NULLS.isdisjoint(name.lower() for name in self._options):
+                # A text that no file holds: by default an empty text, too, is read as null.
+                reader = reader.option("nullValue", "\0")
         return reader
 
-    def _parse(self, text: str, place: str) -> BatchManifest:
-        try:
-            return _MANIFESTS.validate_json(text)
-        except ValueError as error:
-            raise TargetError(
-                f"{self._table}: the manifest in {place} is damaged.",
-                hint="Remove that directory if its rows can be copied again, "
-                "or put the manifest back.",
-            ) from error
-
-    def _merges_into_table(self, staging: Staging) -> bool:
-        batch = staging.batch
-        return batch.strategy == "merge" and not batch.replaces_all and staging.before is not None
-
     def _stage_rows(self, staging: Staging, schema: StructType) -> Measures:
-        """Write the source's rows, measuring them on the way."""
-        columns = batch_measures(staging.cursor, staging.null_columns, staging.window)
-        observation = Observation()
-        rows = _fitted(staging.rows.observe(observation, *columns), staging, schema)
-        if staging.batch.strategy == "merge" and staging.cursor is not None:
-            rows = latest(rows, staging.key, staging.cursor)
-        self._write(rows, self._places.staged_batch(staging.batch.batch_id))
-        return read_measures(observation.get, staging.cursor, staging.null_columns)
+        place = self._places.staged_batch(staging.batch.batch_id)
+        return write_measured(staging, schema, lambda rows: self._write(rows, place))
 
     def _stage_merged(self, staging: Staging, schema: StructType) -> Measures:
         """Write the whole table with the source's rows merged in."""
         assert staging.cursor is not None, "merge is refused without a cursor"
         assert staging.before is not None, "there is a table to merge into"
-        # Read once: the source could change between two passes, and the merge needs three.
-        rows = staging.rows.persist()
-        try:
-            columns = batch_measures(staging.cursor, staging.null_columns, staging.window)
-            found = rows.agg(*columns).collect()[0].asDict()
-            incoming = latest(_fitted(rows, staging, schema), staging.key, staging.cursor)
+        with incoming_rows(staging, schema) as (incoming, measures):
             existing = self._rows(staging.before).drop(BATCH_DIRECTORY).to(schema)
             merged = merge(existing, incoming, staging.key, staging.cursor)
             self._write(merged, self._places.staged_batch(staging.batch.batch_id))
-        finally:
-            rows.unpersist()
-        return read_measures(found, staging.cursor, staging.null_columns)
+        return measures
 
     def _stage_beside(self, staging: Staging, schema: StructType) -> bool:
         """Prepare what must stand beside the new batch; say whether that makes a whole table."""
@@ -219,7 +218,9 @@ class DirectoryTarget(Target):
         if batch.replaces_all or staging.before is None:
             return batch.replaces_all
         kept = [name for name in self._batch_names() if name not in batch.replaces]
-        changed = drift.widened or (drift.added and self._format not in _ADDS_COLUMNS_IN_PLACE)
+        # Of the source, or ours where they were switched on since.
+        added = set(schema.fieldNames()) - set(staging.before.fieldNames())
+        changed = drift.widened or (added and self._format not in _ADDS_COLUMNS_IN_PLACE)
         if changed:
             self._rewrite(kept, staging.before, schema, place)
         elif batch.replaces:
@@ -227,7 +228,7 @@ class DirectoryTarget(Target):
                 directory = _directory(name)
                 self._files.link_tree(join(self._places.table, directory), join(place, directory))
         has_columns = self._files.exists(join(self._places.table, _COMMON_METADATA))
-        needs_columns = bool(drift.added) or (bool(batch.replaces) and has_columns)
+        needs_columns = bool(added) or (bool(batch.replaces) and has_columns)
         if self._format == "parquet" and not changed and needs_columns:
             self._stage_columns(schema, place)
         return bool(changed) or bool(batch.replaces)
@@ -240,9 +241,9 @@ class DirectoryTarget(Target):
         rows = self._rows(before).where(F.col(BATCH_DIRECTORY).isin(list(kept))).to(wanted)
         self._writer(rows).partitionBy(BATCH_DIRECTORY).save(place)
         for name in kept:
-            text = self._files.read_text(join(self._places.published(name), _MANIFEST))
+            text = self._files.read_text(join(self._places.published(name), MANIFEST))
             if text is not None:
-                self._files.write_text(join(place, _directory(name), _MANIFEST), text)
+                self._files.write_text(join(place, _directory(name), MANIFEST), text)
 
     def _stage_columns(self, schema: StructType, place: str) -> None:
         """Write the Parquet footer from which Spark learns a table's columns."""
@@ -256,26 +257,14 @@ class DirectoryTarget(Target):
         staged = join(staged_table, _COMMON_METADATA)
         if self._files.exists(staged):
             # Before the rows: a column that is null everywhere is right, a missing one is not.
-            place = join(self._places.table, _COMMON_METADATA)
-            self._files.delete(place)
-            self._files.rename(staged, place)
+            self._files.replace(staged, join(self._places.table, _COMMON_METADATA))
 
     def _manifest(
         self, staging: Staging, schema: StructType, measures: Measures, whole: bool
     ) -> BatchManifest:
         place = self._places.staged_batch(staging.batch.batch_id)
-        return BatchManifest(
-            format=MANIFEST_FORMAT,
-            batch_id=staging.batch.batch_id,
-            rows=measures.rows,
-            written=count_rows(self._spark, self._format, place, schema, self._options),
-            whole_table=whole,
-            last=measures.last,
-            nulls=measures.nulls,
-            schema=schema.json(),
-            late_rows=measures.digest,
-            drift=staging.drift.changes,
-        )
+        written = count_rows(self._spark, self._format, place, schema, self._options)
+        return describe(staging, schema, measures, written=written, whole_table=whole)
 
     def _batch_names(self) -> list[str]:
         prefix = f"{BATCH_DIRECTORY}="
@@ -291,19 +280,3 @@ class DirectoryTarget(Target):
 
 def _directory(batch_id: str) -> str:
     return f"{BATCH_DIRECTORY}={batch_id}"
-
-
-def _full_schema(staging: Staging) -> StructType:
-    """The target's columns after this batch: the source's, then Holdfast's own."""
-    had = {field.name for field in staging.before} if staging.before is not None else set()
-    own = [f for f in METADATA_FIELDS if staging.with_metadata or f.name in had]
-    return StructType([*staging.drift.schema.fields, *own])
-
-
-def _fitted(rows: DataFrame, staging: Staging, schema: StructType) -> DataFrame:
-    """Give rows the target's columns: reordered, widened, filled with null, and stamped."""
-    if staging.with_metadata:
-        rows = with_metadata(rows, staging.batch)
-    else:
-        rows = rows.drop(*METADATA)
-    return rows.to(schema)

@@ -40,6 +40,26 @@ def _rule(pattern: str, build: Callable[[str, re.Match[str]], HoldfastError]) ->
     return _Rule(re.compile(pattern, re.IGNORECASE | re.DOTALL), build)
 
 
+def _csv_header(what: str, header: str, file: str | None) -> SourceError:
+    names = [name.strip().lower() for name in header.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            # Spark tells such columns apart by a number, and then misses the names it made up.
+            return _column_twice(what, name)
+    where = f" ({file} differs)" if file else ""
+    return SourceError(
+        f"{what}: the CSV files do not all have the same header{where}.",
+        hint="Give the newer columns to all files, or read each set of files as a table.",
+    )
+
+
+def _column_twice(what: str, name: str) -> SourceError:
+    return SourceError(
+        f"{what}: the source has the column {name} twice (names differ at most in case).",
+        hint="Rename one of them at the source.",
+    )
+
+
 _RULES = (
     _rule(
         r"No space left on device|Disk quota exceeded",
@@ -48,7 +68,8 @@ _RULES = (
         ),
     ),
     _rule(
-        r"cancelled|SparkContext (was|has been) shut ?down",
+        # Not the bare word: a table may be called cancelled_orders.
+        r"SPARK_JOB_CANCELLED|Job \d+ cancelled|SparkContext (was|has been) shut ?down",
         lambda what, _: Interrupted(f"{what} was interrupted.", hint="Run again to go on."),
     ),
     _rule(
@@ -83,7 +104,7 @@ _RULES = (
         r"TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot",
         lambda what, m: SourceError(
             f"{what}: there is no table {m.group(1)} in the catalog.",
-            hint="Check the table's name and source.database.",
+            hint="Check the table's name and source.namespace.",
         ),
     ),
     _rule(
@@ -113,7 +134,7 @@ _RULES = (
         r"(?:PSQLException|SQL\w*Exception): (?:ERROR: )?([^\n]*does ?n[o']t exist[^\n]*)",
         lambda what, m: SourceError(
             f"{what}: the database says: {m.group(1).strip()}.",
-            hint="Check the table's name and source.database.",
+            hint="Check the table's name and source.namespace.",
         ),
     ),
     _rule(
@@ -121,6 +142,31 @@ _RULES = (
         lambda what, m: SourceError(
             f"{what}: permission denied: {next(g for g in m.groups() if g)}.",
             hint="Give this user access to it.",
+        ),
+    ),
+    # Before the next ones: Spark may report these as a failure to read a file.
+    _rule(
+        r"(?:CSV header does not conform to the schema|number of columns in CSV header)"
+        r"(?:.*?Header: (?P<header>[^\n]*))?(?:.*?CSV file: (?P<file>\S+))?",
+        lambda what, m: _csv_header(what, m["header"] or "", m["file"]),
+    ),
+    _rule(
+        r'Found duplicate field\(s\) "?(\w+)"?: [^\n]*? in case-insensitive mode',
+        lambda what, m: _column_twice(what, m.group(1)),
+    ),
+    _rule(
+        r"CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE\][^\n]*? data types (\S+) and (\S+?)\.? ",
+        lambda what, m: SourceError(
+            f"{what}: the files do not agree on the type of a column: {m.group(1)} in some, "
+            f"{m.group(2)} in others.",
+            hint="Write the older files again with the newer type. " + _NOTHING_LOST,
+        ),
+    ),
+    _rule(
+        r"ParentNotDirectoryException: [^\n]*?: (\S+)",
+        lambda what, m: TargetError(
+            f"{what}: {m.group(1)} is a file, not a directory.",
+            hint="Choose another target.path, or move the file out of the way.",
         ),
     ),
     _rule(
@@ -138,13 +184,6 @@ _RULES = (
         ),
     ),
     _rule(
-        r"(CSV header does not conform to the schema|number of columns in CSV header)",
-        lambda what, _: SourceError(
-            f"{what}: the CSV files do not all have the same header.",
-            hint="Give the newer columns to all files, or read each set of files as a table.",
-        ),
-    ),
-    _rule(
         r"UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE\] ([^\n]+?)(?: SQLSTATE|\n|$)",
         lambda what, m: TargetError(
             f"{what}: {m.group(1)}", hint="Write to parquet, or flatten the column at the source."
@@ -152,10 +191,7 @@ _RULES = (
     ),
     _rule(
         r"COLUMN_ALREADY_EXISTS\] The column (\S+) already exists",
-        lambda what, m: SourceError(
-            f"{what}: the source has the column {m.group(1)} twice (names differ at most in case).",
-            hint="Rename one of them at the source.",
-        ),
+        lambda what, m: _column_twice(what, m.group(1)),
     ),
 )
 

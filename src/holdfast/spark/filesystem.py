@@ -22,6 +22,9 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ASIDE = ".aside"
+"""What an exchange in two renames adds to the name of the directory that makes way."""
+
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -40,6 +43,10 @@ class Files(ABC):
     @abstractmethod
     def rename(self, source: str, destination: str) -> None:
         """Move a file or directory to a place where there is none; parents are made."""
+
+    @abstractmethod
+    def replace(self, source: str, destination: str) -> None:
+        """Move a file to where there may be one already, in one step where the system can."""
 
     @abstractmethod
     def exchange(self, one: str, other: str) -> None:
@@ -84,10 +91,15 @@ class LocalFiles(Files):
         local_path(source).rename(place)
         _sync(place.parent)
 
+    def replace(self, source: str, destination: str) -> None:
+        place = local_path(destination)
+        local_path(source).replace(place)
+        _sync(place.parent)
+
     def exchange(self, one: str, other: str) -> None:
         first, second = local_path(one), local_path(other)
         if not _exchange_in_one_step(first, second):
-            aside = first.with_name(first.name + ".aside")
+            aside = first.with_name(first.name + ASIDE)
             second.rename(aside)
             first.rename(second)
             aside.rename(first)
@@ -151,8 +163,12 @@ class HadoopFiles(Files):
         if not self._fs.rename(self._path(source), place):
             raise OSError(errno.EIO, f"cannot rename {source}", destination)
 
+    def replace(self, source: str, destination: str) -> None:
+        self.delete(destination)
+        self.rename(source, destination)
+
     def exchange(self, one: str, other: str) -> None:
-        aside = one.rstrip("/") + ".aside"
+        aside = one.rstrip("/") + ASIDE
         self.rename(other, aside)
         self.rename(one, other)
         self.rename(aside, one)
@@ -193,11 +209,16 @@ class HadoopFiles(Files):
 
 def files_for(spark: SparkSession, path: str) -> Files:
     """Choose how to handle the files below a path."""
+    return LocalFiles() if is_local(spark, path) else HadoopFiles(spark, path)
+
+
+def is_local(spark: SparkSession, path: str) -> bool:
+    """Whether Spark takes a path for one on a disk this process can see."""
     scheme = urlparse(path).scheme
     if not scheme:
         conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
         scheme = urlparse(str(conf.get("fs.defaultFS", "file:///"))).scheme
-    return LocalFiles() if scheme == "file" else HadoopFiles(spark, path)
+    return scheme == "file"
 
 
 def local_path(path: str) -> Path:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as F
 
 from holdfast.model import Position
 from holdfast.spark.cursor import Cursor, quoted
-from holdfast.spark.measures import Probe, Window, probe_frame
+from holdfast.spark.measures import Census, Probe, Window, probe_frame
 
 
 def probe(
@@ -37,21 +36,24 @@ def probe(
         f"FROM {relation}) holdfast_probe",
     ).load()
     newest_only = Cursor(cursor.columns[:1], cursor.types[:1])
-    newest_text = newest_only.texts(F.struct(F.col(totals.columns[2]).alias("c0")))
-    found = totals.select(totals.columns[0], totals.columns[1], newest_text).collect()[0]
+    found = totals.selectExpr(
+        quoted(totals.columns[0]),
+        quoted(totals.columns[1]),
+        newest_only.text(quoted(totals.columns[2]), 0),
+    ).collect()[0]
     total, missing = int(found[0]), int(found[0]) - int(found[1])
-    if found[2]["c0"] is None:
-        return Probe(total, 0, None, missing, 0)
-    newest = newest_only.position([found[2]["c0"]])
+    if found[2] is None:
+        return Probe(Census(total, missing), 0, None)
+    newest = newest_only.position([found[2]])
     if window is None and low is not None and len(cursor.columns) == 1 and not low < newest:
-        return Probe(total, 0, None, missing, 0)
+        return Probe(Census(total, missing), 0, None)
     after = window.after if window is not None else low
     needed = sorted({*cursor.columns, *(window.identity if window else ())})
     recent = frame.select(*(quoted(name) for name in needed)).where(cursor.after(after))
     new = probe_frame(
         recent, cursor, low=low, ceiling=ceiling, skew_limit=skew_limit, window=window
     )
-    return Probe(total, new.rows, new.high, missing, new.in_future, new.digest)
+    return Probe(Census(total, missing, new.census.in_future), new.rows, new.high, new.digest)
 
 
 def quote_identifier(spark: SparkSession, url: str, name: str) -> str:

@@ -18,6 +18,9 @@ def working_session(spark: SparkSession) -> SparkSession:
     own.conf.set("spark.sql.adaptive.enabled", "false")
     # Positions are compared in UTC wherever the driver stands.
     own.conf.set("spark.sql.session.timeZone", "UTC")
+    # Spark's default keeps timestamps in 96 bits, which have no statistics to skip files by, and
+    # reach other readers as nanoseconds, which end in 2262.
+    own.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     return own
 
 

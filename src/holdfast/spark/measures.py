@@ -1,4 +1,4 @@
-"""What is counted while rows are read: one pass, one set of aggregates.
+"""What is counted while rows are read.
 
 The same aggregates serve a probe (`DataFrame.agg`) and a write (`DataFrame.observe`), so that
 measuring a batch costs no second pass over it.
@@ -28,7 +28,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What a pass over some rows found."""
+    """What a pass over the rows of a batch found."""
 
     rows: int
     last: Position | None
@@ -38,18 +38,26 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """What a source holds, before any of it is copied."""
+class Census:
+    """What is known of a whole source, copied or not."""
 
-    total: int
+    total: int | None
+    """Rows of the whole source; `None` if they were not counted."""
+    without_cursor: int = 0
+    """Rows in which a cursor column is null."""
+    in_future: int = 0
+    """Rows past the tolerated clock skew, left for later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a source holds, found before any of it is copied."""
+
+    census: Census
     rows: int
     """Rows in `(low, high]`."""
     high: Position | None
     """The highest position that may be copied; `None` if no row may."""
-    without_cursor: int
-    """Rows in which a cursor column is null."""
-    in_future: int
-    """Rows past the tolerated clock skew, left for later."""
     digest: str = ""
 
 
@@ -57,14 +65,14 @@ def batch_measures(
     cursor: Cursor | None, null_columns: Sequence[str], window: Window | None
 ) -> list[Column]:
     """Aggregates over the rows of a batch; `read_measures` takes their result."""
-    columns = [F.count(F.lit(1)).alias("rows")]
+    columns = ["count(1) AS rows"]
     if cursor is not None:
-        columns += _flat(cursor, cursor.greatest(cursor.present()))
+        columns += _greatest(cursor, cursor.present())
     for i, name in enumerate(null_columns):
-        columns.append(F.count_if(F.col(quoted(name)).isNull()).alias(f"nulls{i}"))
+        columns.append(f"count_if({quoted(name)} IS NULL) AS nulls{i}")
     if window is not None and cursor is not None:
         columns += _digest(cursor, window)
-    return columns
+    return [F.expr(text) for text in columns]
 
 
 def read_measures(
@@ -79,9 +87,30 @@ def read_measures(
     )
 
 
+def census_measures(
+    cursor: Cursor | None, skew_limit: Position | None, *, total: bool
+) -> list[Column]:
+    """Aggregates over a source's rows; `read_census` takes their result."""
+    columns = ["count(1) AS total"] if total else []
+    if cursor is not None:
+        columns.append(f"count_if(NOT {cursor.present()}) AS without_cursor")
+    if cursor is not None and skew_limit is not None:
+        columns.append(f"count_if(NOT {cursor.up_to(skew_limit)}) AS in_future")
+    return [F.expr(text) for text in columns]
+
+
+def read_census(found: Mapping[str, object], *, total: int | None = None) -> Census:
+    """Turn the result of `census_measures` into a value; `total` is one that is known anyway."""
+    return Census(
+        total=_int(found["total"]) if "total" in found else total,
+        without_cursor=_int(found.get("without_cursor", 0)),
+        in_future=_int(found.get("in_future", 0)),
+    )
+
+
 def probe_frame(
     frame: DataFrame,
-    cursor: Cursor | None,
+    cursor: Cursor,
     *,
     low: Position | None,
     ceiling: Position | None,
@@ -89,35 +118,24 @@ def probe_frame(
     window: Window | None,
 ) -> Probe:
     """Look at a whole source once: how many rows, how many are new, how far they reach."""
-    if cursor is None:
-        total = frame.count()
-        return Probe(total, total, None, 0, 0)
-    eligible = cursor.after(low) & cursor.up_to(ceiling)
+    eligible = cursor.between(low, ceiling)
     columns = [
-        F.count(F.lit(1)).alias("total"),
-        F.count_if(eligible).alias("rows"),
-        F.count_if(~cursor.present()).alias("without_cursor"),
-        F.count_if(F.lit(False) if skew_limit is None else ~cursor.up_to(skew_limit)).alias(
-            "in_future"
-        ),
-        *_flat(cursor, cursor.greatest(eligible)),
+        f"count_if({eligible}) AS rows",
+        *_greatest(cursor, eligible),
         *(_digest(cursor, window) if window is not None else []),
     ]
-    found = frame.agg(*columns).collect()[0].asDict()
+    counts = census_measures(cursor, skew_limit, total=True)
+    found = frame.agg(*counts, *(F.expr(text) for text in columns)).collect()[0].asDict()
     return Probe(
-        total=_int(found["total"]),
+        census=read_census(found),
         rows=_int(found["rows"]),
         high=_last(cursor, found),
-        without_cursor=_int(found["without_cursor"]),
-        in_future=_int(found["in_future"]),
         digest=_read_digest(found),
     )
 
 
-def _flat(cursor: Cursor, position: Column) -> list[Column]:
-    # Flat, because an observation hands nested values to Python as bare JVM objects.
-    texts = cursor.texts(position)
-    return [texts.getField(f"c{i}").alias(f"last{i}") for i in range(len(cursor.columns))]
+def _greatest(cursor: Cursor, condition: str) -> list[str]:
+    return [f"{text} AS last{i}" for i, text in enumerate(cursor.greatest(condition))]
 
 
 def _last(cursor: Cursor, found: Mapping[str, object]) -> Position | None:
@@ -125,13 +143,13 @@ def _last(cursor: Cursor, found: Mapping[str, object]) -> Position | None:
     return None if values[0] is None else cursor.position(values)
 
 
-def _digest(cursor: Cursor, window: Window) -> list[Column]:
-    inside = cursor.after(window.after) & cursor.up_to(window.up_to)
-    identity = F.xxhash64(*(F.col(quoted(name)) for name in window.identity))
+def _digest(cursor: Cursor, window: Window) -> list[str]:
+    inside = cursor.between(window.after, window.up_to)
+    identity = f"xxhash64({', '.join(quoted(name) for name in window.identity)})"
     return [
-        F.count_if(inside).alias("window_rows"),
+        f"count_if({inside}) AS window_rows",
         # Exclusive or, not a sum: a sum of hashes overflows, which ANSI mode refuses.
-        F.bit_xor(F.when(inside, identity)).alias("window_hash"),
+        f"bit_xor(CASE WHEN {inside} THEN {identity} END) AS window_hash",
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from holdfast.spark.columns import source_fields
 from holdfast.spark.cursor import Cursor, quoted
 
 _RANK = "__holdfast_rank"
@@ -30,18 +31,26 @@ def merge(
     Only rows whose keys come in are compared; the others pass through without a shuffle when
     the incoming keys are few enough to broadcast.
     """
-    keys = incoming.select(*[F.col(quoted(c)).alias(f"__key{i}") for i, c in enumerate(key)])
-    keys = keys.distinct()
-    same_key = F.lit(True)
-    for i, name in enumerate(key):
-        # Null-safe: a key with a null in it is still one key.
-        same_key = same_key & F.col(quoted(name)).eqNullSafe(F.col(f"__key{i}"))
-    untouched = existing.join(keys, same_key, "left_anti")
-    contested = existing.join(keys, same_key, "left_semi").withColumn(_INCOMING, F.lit(0))
+    untouched = _matched(existing, incoming, key, "left_anti")
+    contested = with_incoming_keys(existing, incoming, key).withColumn(_INCOMING, F.lit(0))
     candidates = contested.unionByName(incoming.withColumn(_INCOMING, F.lit(1)))
     # On a tie the source wins: it is re-read within an overlap exactly to be believed.
     winners = _first_per_key(candidates, key, cursor, [F.col(_INCOMING).desc()])
     return untouched.unionByName(winners.drop(_INCOMING))
+
+
+def with_incoming_keys(existing: DataFrame, incoming: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The rows of `existing` whose keys `incoming` has too."""
+    return _matched(existing, incoming, key, "left_semi")
+
+
+def _matched(existing: DataFrame, incoming: DataFrame, key: Sequence[str], how: str) -> DataFrame:
+    keys = incoming.select(*[F.col(quoted(c)).alias(f"__key{i}") for i, c in enumerate(key)])
+    same_key = F.lit(True)
+    for i, name in enumerate(key):
+        # Null-safe: a key with a null in it is still one key.
+        same_key = same_key & F.col(quoted(name)).eqNullSafe(F.col(f"__key{i}"))
+    return existing.join(keys.distinct(), same_key, how)
 
 
 def _first_per_key(
@@ -55,9 +64,10 @@ def _first_per_key(
 
 
 def _hashable(frame: DataFrame) -> list[str]:
-    # Spark does not hash maps or variants, at any depth.
+    # Spark does not hash maps or variants, at any depth. The batch's own columns would make
+    # another choice in every batch.
     return [
         field.name
-        for field in frame.schema
+        for field in source_fields(frame.schema)
         if not any(kind in field.dataType.simpleString() for kind in ("map<", "variant"))
     ]

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 
 from holdfast.config import Source, TableSettings
 from holdfast.errors import SourceError
 from holdfast.model import Position, TableName
 from holdfast.spark import jdbc
 from holdfast.spark.columns import without_own_columns
+from holdfast.spark.counting import count_parquet_rows
 from holdfast.spark.cursor import Cursor, resolve_column
 from holdfast.spark.failures import translated
-from holdfast.spark.filesystem import files_for, join
-from holdfast.spark.measures import Probe, Window, probe_frame
+from holdfast.spark.filesystem import files_for, is_local, join
+from holdfast.spark.measures import (
+    Census,
+    Probe,
+    Window,
+    census_measures,
+    probe_frame,
+    read_census,
+)
+
+__all__ = ["DataFrame", "SourceTable", "open_table", "table_location"]
 
 # Spark takes a table's columns from one file unless told otherwise: a column that only newer
 # files have would be lost without a word, and in CSV would shift the others.
@@ -25,6 +35,8 @@ _SAFE_OPTIONS: Final[dict[str, dict[str, str]]] = {
     "orc": {"mergeSchema": "true"},
     "csv": {"enforceSchema": "false"},
 }
+# Formats of which every row is read whatever the filter.
+_PARSED_WHOLE: Final = frozenset({"csv", "json", "xml", "text", "avro"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,9 @@ class SourceTable:
                     skew_limit=skew_limit,
                     window=window,
                 )
+            if self.cursor is None:
+                total = self.frame.count()
+                return Probe(Census(total), total, None)
             return probe_frame(
                 self.frame,
                 self.cursor,
@@ -74,18 +89,48 @@ class SourceTable:
             )
 
     def rows(self, low: Position | None, high: Position | None) -> DataFrame:
-        """The rows in `(low, high]`; none of them where no row may be read yet."""
-        if self.cursor is None or high is None:
-            return self.frame.limit(0)
-        return self.frame.where(self.cursor.after(low) & self.cursor.up_to(high))
+        """The rows in `(low, high]`; `high` is `None` for "to the end"."""
+        if self.cursor is None:
+            return self.frame
+        return self.frame.where(self.cursor.between(low, high))
+
+    @property
+    def counts_while_reading(self) -> bool:
+        """Whether reading the new rows says what a probe would, for less.
+
+        The list of files must be fixed, so that the rows that are there cannot change between
+        counting and reading. Text has to be parsed to the last row anyway, and Parquet files on
+        this machine say in their footers how many rows they have.
+        """
+        return self.source.format in _PARSED_WHOLE or self._has_local_footers
+
+    @property
+    def _has_local_footers(self) -> bool:
+        if self.source.format != "parquet":
+            return False
+        return is_local(self.frame.sparkSession, str(self.source.path))
+
+    def counted_rows(
+        self, low: Position | None, high: Position | None, skew_limit: Position | None
+    ) -> tuple[DataFrame, Callable[[], Census]]:
+        """The rows in `(low, high]`, and a census that is complete once they were read."""
+        assert self.cursor is not None, "a source without a cursor is read whole"
+        observation = Observation()
+        if self._has_local_footers:
+            total = count_parquet_rows(self.frame.inputFiles())
+            counts = census_measures(self.cursor, skew_limit, total=False)
+            # The first filter is one the footers can answer; only what is left is counted.
+            frame = self.frame.where(self.cursor.not_before(low)).observe(observation, *counts)
+        else:
+            total = None
+            counts = census_measures(self.cursor, skew_limit, total=True)
+            frame = self.frame.observe(observation, *counts)
+        rows = frame.where(self.cursor.between(low, high))
+        return rows, lambda: read_census(observation.get, total=total)
 
     def over(self, frame: DataFrame, settings: TableSettings) -> SourceTable:
         """The same table with other columns."""
         return _fitted(self.table, self.source, frame, settings)
-
-    def all_rows(self) -> DataFrame:
-        """Every row, with or without a cursor value."""
-        return self.frame
 
 
 def open_table(

@@ -8,6 +8,7 @@ knows what is left to do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructType
 from holdfast.model import Batch, BatchManifest, Contents
 from holdfast.spark.cursor import Cursor
 from holdfast.spark.drift import Drift
-from holdfast.spark.measures import Window
+from holdfast.spark.measures import Census, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Staging:
     null_columns: tuple[str, ...]
     window: Window | None
     with_metadata: bool
+    census: Callable[[], Census]
+    """What is known of the whole source; to be asked once the rows were read."""
 
 
 class Target(ABC):
@@ -44,6 +47,11 @@ class Target(ABC):
     @abstractmethod
     def location(self) -> str:
         """Where the table is, as a user would write it."""
+
+    @property
+    @abstractmethod
+    def adoption(self) -> str:
+        """How a user can make foreign files part of the table; empty if that cannot be done."""
 
     @abstractmethod
     def contents(self) -> Contents:

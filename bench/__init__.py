@@ -1,0 +1,1 @@
+"""Benchmarks: each compares in one run, on the same data, and prints ratios."""
