@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Sooner ready, slower over many rows: the right trade for tests, the wrong one for users.
 FAST_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+# Where Debian puts it; a session that is running cannot be given a jar for its databases.
+POSTGRES_JDBC = Path("/usr/share/java/postgresql.jar")
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +28,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.local.dir": str(home / "local"),
     }
+    if POSTGRES_JDBC.exists():
+        conf["spark.jars"] = str(POSTGRES_JDBC)
     session = start_session("local[2]", conf, app_name="tests", log_path=home / "spark.log")
     yield session
     stop_session(session)

@@ -12,6 +12,7 @@ from holdfast.model import (
     Plan,
     RowCount,
     Run,
+    SourceColumns,
     TableOutcome,
     TableSchema,
     Watermark,
@@ -31,6 +32,7 @@ class Records:
     intents: Final = Collection("intents", Batch)
     row_counts: Final = Collection("row_counts", RowCount)
     schemas: Final = Collection("schemas", TableSchema)
+    source_columns: Final = Collection("source_columns", SourceColumns)
     runs: Final = Collection("runs", Run)
     outcomes: Final = Collection("outcomes", TableOutcome)
     plans: Final = Collection("plans", Plan)
@@ -48,6 +50,14 @@ class Records:
         """Add a sample to a table's row-count history."""
         self.row_counts.put(change, table, count)
         self.row_counts.prune(change, table, KEPT_VERSIONS)
+
+    def remember_source_columns(
+        self, change: Transaction, table: str, columns: SourceColumns | None
+    ) -> None:
+        """Remember a source's columns, so that they need not be learned at every run."""
+        if columns is not None and self.source_columns.get(change, table) != columns:
+            self.source_columns.put(change, table, columns)
+            self.source_columns.prune(change, table, 1)
 
     def remember_outcome(self, change: Transaction, run_id: str, outcome: TableOutcome) -> None:
         """Record how a table fared in a run."""

@@ -6,7 +6,14 @@ from holdfast.model.lease import Lease
 from holdfast.model.plan import Plan, PlannedTable
 from holdfast.model.position import Position
 from holdfast.model.run import Failure, Run, RunStatus, TableOutcome, TableStatus
-from holdfast.model.table import Contents, RowCount, TableName, TableSchema, Watermark
+from holdfast.model.table import (
+    Contents,
+    RowCount,
+    SourceColumns,
+    TableName,
+    TableSchema,
+    Watermark,
+)
 
 __all__ = [
     "Batch",
@@ -25,6 +32,7 @@ __all__ = [
     "Run",
     "RunStatus",
     "Severity",
+    "SourceColumns",
     "Strategy",
     "TableName",
     "TableOutcome",

@@ -68,3 +68,11 @@ class TableSchema:
     schema: str
     batch_id: str
     changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumns:
+    """The columns of a source made of Parquet files, and the kinds of files that gave them."""
+
+    schema: str
+    kinds: tuple[str, ...]

@@ -129,7 +129,7 @@ def _spark(project: Project) -> Iterator[Finding]:
 
 def _sources(project: Project) -> Iterator[Finding]:
     from holdfast.spark.discovery import tables_of
-    from holdfast.spark.sources import open_table
+    from holdfast.spark.loading import open_table
 
     spark = project.spark
     for name, pipeline in project.config.pipeline.items():

@@ -7,15 +7,16 @@ from datetime import timedelta
 
 from holdfast.config import TableSettings, describe_duration
 from holdfast.errors import SchemaConflict, SourceError
-from holdfast.model import Batch, PlannedTable, Position, TableName, Watermark
+from holdfast.model import Batch, PlannedTable, Position, SourceColumns, TableName, Watermark
 from holdfast.pipelines.deciding import Start, decide_start
 from holdfast.pipelines.identity import new_id
 from holdfast.pipelines.job import Job
 from holdfast.spark.drift import Drift, reconcile
+from holdfast.spark.loading import open_table
 from holdfast.spark.measures import Census, Probe, Window
 from holdfast.spark.opening import open_target
 from holdfast.spark.schemas import StructType, empty_frame, parse_schema, source_fields
-from holdfast.spark.sources import SourceTable, open_table
+from holdfast.spark.sources import SourceTable
 from holdfast.spark.targets import Target
 
 
@@ -66,19 +67,23 @@ class Look:
             reason=reason,
             low=self._low(),
             high=self._high(fixed),
-            loaded_at=job.clock(),
+            # Of the run, not of the batch: Spark compiles a plan anew for every other constant.
+            loaded_at=job.started_at,
             loaded_by=job.loaded_by,
-            expected_rows=self.expected_rows,
+            expected_rows=self._expected_rows(fixed),
             replaces_all=self.start.replaces_all,
             replaces=self.start.replaces,
         )
 
-    @property
-    def expected_rows(self) -> int | None:
+    def _expected_rows(self, fixed: PlannedTable | None) -> int | None:
         """Rows the batch will read, those of the overlap included; `None` if not counted."""
+        whole = self.settings.strategy == "full_refresh"
+        if fixed and fixed.high is None and not whole:
+            # The plan found no row to give it a bound: what has come since must wait.
+            return 0
         if self.probe is None:
             return None
-        if self.settings.strategy == "full_refresh":
+        if whole:
             return self.probe.census.total
         window_rows = int(self.probe.digest.partition(":")[0]) if self.probe.digest else 0
         return self.probe.rows + window_rows
@@ -95,7 +100,7 @@ class Look:
         Without a probe it is only the present: the files are listed already, so no row that is
         written from now on can be read, whatever its position.
         """
-        if self.settings.strategy == "full_refresh":
+        if self.settings.strategy == "full_refresh" or (fixed and fixed.high is None):
             return None
         if self.probe is not None:
             return self.probe.high or self.position
@@ -125,7 +130,7 @@ def look(
     )
     keeps = not start.replaces_all and contents == "ours"
     before = _schema_before(job, table, target) if keeps else None
-    source = open_table(job.spark, job.pipeline.source, table, settings)
+    source = open_table(job.spark, job.pipeline.source, table, settings, _known_columns(job, table))
     remembered = before or _remembered_schema(job, table)
     source = _with_known_columns_if_empty(source, settings, remembered)
     drift = reconcile(
@@ -188,6 +193,11 @@ def _remembered_schema(job: Job, table: TableName) -> StructType | None:
     with job.records.ledger.reading() as view:
         remembered = job.records.schemas.get(view, table.key)
     return parse_schema(remembered.schema) if remembered else None
+
+
+def _known_columns(job: Job, table: TableName) -> SourceColumns | None:
+    with job.records.ledger.reading() as view:
+        return job.records.source_columns.get(view, table.key)
 
 
 def _schema_before(job: Job, table: TableName, target: Target) -> StructType:

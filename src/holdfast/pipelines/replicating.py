@@ -43,9 +43,10 @@ from holdfast.pipelines.looking import (
     refuse_unsafe,
     stamp,
 )
+from holdfast.spark.loading import source_columns
 from holdfast.spark.measures import Census
 from holdfast.spark.opening import open_target
-from holdfast.spark.sources import DataFrame, SourceTable
+from holdfast.spark.sources import CountedRows, SourceTable
 from holdfast.spark.targets import Staging, Target
 
 STEPS: Final = (
@@ -120,7 +121,7 @@ class TableReplication:
         )
 
     def _copy(self, found: Look, batch: Batch, recovered: _Committed | None) -> TableOutcome:
-        self._intend(batch)
+        self._intend(batch, found)
         reach("before_read", self._table.key)
         self._phase("copying")
         manifest = found.target.stage(self._staging(found, batch))
@@ -141,38 +142,43 @@ class TableReplication:
         """Whether publishing a batch would change nothing but the list of batches."""
         return manifest.rows == 0 and not batch.replaces_all and not batch.replaces
 
-    def _intend(self, batch: Batch) -> None:
+    def _intend(self, batch: Batch, found: Look) -> None:
         with self._records.ledger.writing() as change:
             self._records.leases.check(change, self._job.name, self._job.generation)
             self._records.intents.put(change, self._table.key, batch, expect=0)
             self._records.intents.prune(change, self._table.key, 20)
+            columns = source_columns(found.source)
+            self._records.remember_source_columns(change, self._table.key, columns)
 
     def _staging(self, found: Look, batch: Batch) -> Staging:
         source = found.source
-        rows, census = self._rows(found, batch)
+        null_columns = _checked_columns(self._settings.checks.null_rate, source)
+        counted = self._rows(found, batch, null_columns)
         return Staging(
             batch=batch,
-            rows=rows,
+            rows=counted.rows,
             drift=found.drift,
             before=found.before,
             cursor=source.cursor,
             key=source.key,
-            null_columns=_checked_columns(self._settings.checks.null_rate, source),
+            null_columns=null_columns,
             window=overlap_window(source, self._settings.overlap, batch.high),
             with_metadata=self._job.pipeline.metadata_columns,
-            census=census,
+            census=counted.census,
+            measures=counted.measures,
         )
 
-    def _rows(self, found: Look, batch: Batch) -> tuple[DataFrame, Callable[[], Census]]:
+    def _rows(self, found: Look, batch: Batch, null_columns: tuple[str, ...]) -> CountedRows:
         source, probe = found.source, found.probe
         if batch.strategy == "full_refresh" or source.cursor is None:
-            return source.frame, lambda: Census(None)
+            return CountedRows(source.frame, lambda: Census(None))
+        if batch.high is None and batch.expected_rows == 0:
+            # Not one row may be copied yet; without a bound all of them would be.
+            census = probe.census if probe else Census(None)
+            return CountedRows(source.frame.limit(0), lambda: census)
         if probe is None:
-            return source.counted_rows(batch.low, batch.high, found.skew_limit)
-        if batch.high is None:
-            # Not one row may be copied yet; `None` would mean all of them.
-            return source.frame.limit(0), lambda: probe.census
-        return source.rows(batch.low, batch.high), lambda: probe.census
+            return source.counted_rows(batch.low, batch.high, found.skew_limit, null_columns)
+        return CountedRows(source.rows(batch.low, batch.high), lambda: probe.census)
 
     def _publish_and_commit(
         self,

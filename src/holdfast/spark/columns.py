@@ -26,7 +26,9 @@ METADATA_FIELDS = (
 
 def without_own_columns(frame: DataFrame) -> DataFrame:
     """Drop columns an upstream Holdfast added: they describe that copy, not this one."""
-    return frame.drop(*METADATA, BATCH_DIRECTORY)
+    own = {*METADATA, BATCH_DIRECTORY}
+    found = [name for name in frame.columns if name.lower() in own]
+    return frame.drop(*found) if found else frame
 
 
 def with_metadata(frame: DataFrame, batch: Batch) -> DataFrame:
@@ -34,7 +36,7 @@ def with_metadata(frame: DataFrame, batch: Batch) -> DataFrame:
 
     The values come from the intent, so a batch that is written again is written the same.
     """
-    return frame.drop(*METADATA).selectExpr(
+    return frame.selectExpr(
         "*",
         f"{literal('string', batch.loaded_by)} AS {LOADED_BY}",
         f"{literal('timestamp', isoformat(batch.loaded_at))} AS {LOADED_AT}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,11 +23,6 @@ def count_rows(
     if file_format == "csv":
         reader = reader.option("multiLine", "true")
     return reader.load(place).count()
-
-
-def count_parquet_rows(files: Sequence[str]) -> int:
-    """Count the rows of Parquet files on this machine, by their footers."""
-    return sum(parquet_rows(local_path(file)) for file in files)
 
 
 def parquet_rows(path: Path) -> int:

@@ -96,6 +96,9 @@ class Cursor:
         Gives one text per column, as `position` takes them: nested values would reach Python as
         bare JVM objects when they come out of an observation.
         """
+        if len(self.columns) == 1:
+            # Spark compiles an aggregate of a plain value much better than one of a struct.
+            return [self.text(f"max(CASE WHEN {condition} THEN {quoted(self.columns[0])} END)", 0)]
         parts = ", ".join(f"{quoted(name)} AS c{i}" for i, name in enumerate(self.columns))
         found = f"max(CASE WHEN {condition} THEN struct({parts}) END)"
         return [self.text(f"{found}.c{i}", i) for i in range(len(self.columns))]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -12,10 +14,13 @@ from holdfast.errors import SourceError
 from holdfast.model import TableName
 from holdfast.spark.failures import translated
 from holdfast.spark.filesystem import files_for, join
+from holdfast.spark.jdbc import PARTITION_OPTIONS, quote_identifier
 
 _SYSTEM_SCHEMAS = frozenset(
     {"information_schema", "pg_catalog", "mysql", "sys", "performance_schema"}
 )
+
+_FOLDED: Final = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
 def tables_of(spark: SparkSession, name: str, pipeline: ReplicatePipeline) -> list[TableName]:
@@ -38,10 +43,16 @@ def _matching(
     spark: SparkSession, name: str, source: Source, discovery: Discovery
 ) -> Iterator[TableName]:
     pattern = discovery.compiled_pattern()
+    if pattern is None and source.format == "jdbc" and not source.namespace:
+        # A bare name would be looked up in one schema only, whichever it was found in.
+        for schema, table in _jdbc_tables(spark, source):
+            if _wanted(discovery, table):
+                yield TableName(name, _qualified(spark, source, schema, table), f"{schema}.{table}")
+        return
     if pattern is None:
         for table in _tables(spark, source, None):
             if _wanted(discovery, table):
-                yield TableName(name, table, table)
+                yield TableName(name, _qualified(spark, source, table), table)
         return
     for schema in _schemas(spark, source):
         fields = pattern.match(schema)
@@ -52,7 +63,8 @@ def _matching(
         )
         for table in _tables(spark, source, schema):
             if _wanted(discovery, table):
-                yield TableName(name, f"{schema}.{table}", f"{target_schema}.{table}")
+                found = _qualified(spark, source, schema, table)
+                yield TableName(name, found, f"{target_schema}.{table}")
 
 
 def _wanted(discovery: Discovery, table: str) -> bool:
@@ -86,13 +98,29 @@ def _tables(spark: SparkSession, source: Source, schema: str | None) -> list[str
     return sorted({name.split(f".{source.format}")[0] for name in names})
 
 
+def _qualified(spark: SparkSession, source: Source, *parts: str) -> str:
+    """The name by which the source knows a table that was found there."""
+    url = next((v for k, v in source.options.items() if k.lower() == "url"), "")
+    if source.format != "jdbc" or not url.startswith("jdbc:postgresql:"):
+        return ".".join(parts)
+    # PostgreSQL takes a name without quotes for its lower-case form.
+    return ".".join(
+        part if _FOLDED.fullmatch(part) else quote_identifier(spark, url, part) for part in parts
+    )
+
+
 def _jdbc_tables(spark: SparkSession, source: Source) -> list[tuple[str, str]]:
-    reader = spark.read.format("jdbc").options(**source.options)
-    rows = reader.option(
-        "dbtable",
-        "(SELECT table_schema, table_name FROM information_schema.tables "
-        "WHERE table_type = 'BASE TABLE') holdfast_tables",
-    ).load()
+    options = {k: v for k, v in source.options.items() if k.lower() not in PARTITION_OPTIONS}
+    rows = (
+        spark.read.format("jdbc")
+        .options(**options)
+        .option(
+            "dbtable",
+            "(SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_type = 'BASE TABLE') holdfast_tables",
+        )
+        .load()
+    )
     found = [(str(row[0]), str(row[1])) for row in rows.collect()]
     return sorted(pair for pair in found if pair[0].lower() not in _SYSTEM_SCHEMAS)
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from holdfast.model import Position
 from holdfast.spark.cursor import Cursor, quoted
 from holdfast.spark.measures import Census, Probe, Window, probe_frame
+
+# Options for reading a table in parts name a column that the answer to a question does not have.
+# A reader cannot be rid of options, but it can be given others.
+_IN_ONE_PART: Final = {
+    "partitionColumn": "total",
+    "lowerBound": "0",
+    "upperBound": "1",
+    "numPartitions": "1",
+}
+PARTITION_OPTIONS: Final = frozenset(name.lower() for name in _IN_ONE_PART)
 
 
 def probe(
@@ -28,13 +38,14 @@ def probe(
     The first query needs no literal, so it reads the same in every dialect. The second is a
     Spark filter, which Spark writes in the dialect of the database.
     """
-    first = quote_identifier(frame.sparkSession, url, cursor.columns[0])
+    names = [quote_identifier(frame.sparkSession, url, name) for name in cursor.columns]
+    complete = " AND ".join(f"{name} IS NOT NULL" for name in names)
     # A relation, not the `query` option: that one excludes options for partitioned reads.
-    totals = reader.option(
-        "dbtable",
-        f"(SELECT COUNT(*) AS total, COUNT({first}) AS present, MAX({first}) AS newest "
-        f"FROM {relation}) holdfast_probe",
-    ).load()
+    relation = (
+        f"(SELECT COUNT(*) AS total, COUNT(CASE WHEN {complete} THEN 1 END) AS present, "
+        f"MAX({names[0]}) AS newest FROM {relation}) holdfast_probe"
+    )
+    totals = reader.options(**_IN_ONE_PART).option("dbtable", relation).load()
     newest_only = Cursor(cursor.columns[:1], cursor.types[:1])
     found = totals.selectExpr(
         quoted(totals.columns[0]),

@@ -62,14 +62,18 @@ class Probe:
 
 
 def batch_measures(
-    cursor: Cursor | None, null_columns: Sequence[str], window: Window | None
+    cursor: Cursor | None,
+    null_columns: Sequence[str],
+    window: Window | None,
+    *,
+    within: str = "true",
 ) -> list[Column]:
-    """Aggregates over the rows of a batch; `read_measures` takes their result."""
-    columns = ["count(1) AS rows"]
+    """Aggregates over the rows of a batch, those that meet `within`."""
+    columns = [f"count_if({within}) AS rows"]
     if cursor is not None:
-        columns += _greatest(cursor, cursor.present())
+        columns += _greatest(cursor, f"{within} AND {cursor.present()}")
     for i, name in enumerate(null_columns):
-        columns.append(f"count_if({quoted(name)} IS NULL) AS nulls{i}")
+        columns.append(f"count_if({within} AND {quoted(name)} IS NULL) AS nulls{i}")
     if window is not None and cursor is not None:
         columns += _digest(cursor, window)
     return [F.expr(text) for text in columns]

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from holdfast.model import Batch, BatchManifest, Contents
 from holdfast.spark.cursor import Cursor
 from holdfast.spark.drift import Drift
-from holdfast.spark.measures import Census, Window
+from holdfast.spark.measures import Census, Measures, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Staging:
     with_metadata: bool
     census: Callable[[], Census]
     """What is known of the whole source; to be asked once the rows were read."""
+    measures: Callable[[], Measures] | None = None
+    """What the rows are found to be as they are read, where that is measured already."""
 
 
 class Target(ABC):

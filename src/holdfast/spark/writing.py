@@ -40,6 +40,9 @@ def write_measured(
     staging: Staging, schema: StructType, write: Callable[[DataFrame], None]
 ) -> Measures:
     """Write the source's rows, measuring them on the way."""
+    if staging.measures is not None:
+        write(_fitted(staging.rows, staging, schema))
+        return staging.measures()
     columns = batch_measures(staging.cursor, staging.null_columns, staging.window)
     observation = Observation()
     rows = _fitted(staging.rows.observe(observation, *columns), staging, schema)
@@ -112,4 +115,6 @@ def _fitted(rows: DataFrame, staging: Staging, schema: StructType) -> DataFrame:
         rows = with_metadata(rows, staging.batch)
     else:
         rows = rows.drop(*METADATA)
-    return rows.to(schema)
+    # Nothing to fit in most runs: the columns are the target's already.
+    same = [(f.name, f.dataType) for f in rows.schema] == [(f.name, f.dataType) for f in schema]
+    return rows if same else rows.to(schema)

@@ -1,0 +1,1 @@
+"""Replication, shown through the public surface and read through a back door."""

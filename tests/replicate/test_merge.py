@@ -1,0 +1,271 @@
+"""The merge strategy: one row per key, the latest."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from .workshop import MOMENT, Row, Workshop, at
+
+MERGE = 'watermark = "ts"\nstrategy = "merge"\nprimary_key = ["id"]\n'
+
+
+def row(key: Any, minutes: float, value: str) -> Row:
+    """A version of a row."""
+    return {"id": key, "ts": at(minutes), "value": value}
+
+
+def values(shop: Workshop) -> dict[Any, str]:
+    """The value the target has for each key, each key once."""
+    rows = shop.rows()
+    found = {r["id"]: r["value"] for r in rows}
+    assert len(found) == len(rows), "a key occurs twice"
+    return found
+
+
+@pytest.fixture
+def shop(shop: Workshop) -> Workshop:
+    """A workshop whose table is merged on `id`."""
+    shop.configure(MERGE)
+    return shop
+
+
+def test_the_latest_version_within_a_batch_wins(shop: Workshop) -> None:
+    """A key that comes several times in one batch is written once."""
+    shop.add([row(1, 2, "new"), row(1, 1, "old"), row(2, 1, "only")])
+
+    assert shop.copy().rows == 3
+
+    assert values(shop) == {1: "new", 2: "only"}
+
+
+def test_a_newer_version_replaces_the_one_in_the_target(shop: Workshop) -> None:
+    """Keys that do not come again stay as they are."""
+    shop.add([row(1, 1, "old"), row(2, 1, "kept")])
+    shop.copy()
+    shop.add([row(1, 2, "new"), row(3, 2, "added")])
+    shop.copy()
+
+    assert values(shop) == {1: "new", 2: "kept", 3: "added"}
+
+
+def test_a_merged_row_carries_the_batch_that_brought_it(shop: Workshop) -> None:
+    """Rows that a merge leaves alone keep their metadata."""
+    shop.add([row(1, 1, "old"), row(2, 1, "kept")])
+    first = shop.copy().batch_ids[0]
+    shop.add([row(1, 2, "new")])
+    second = shop.copy().batch_ids[0]
+
+    assert {r["id"]: r["_batch_id"] for r in shop.rows()} == {1: second, 2: first}
+
+
+def test_of_versions_with_equal_cursors_the_choice_is_always_the_same(shop: Workshop) -> None:
+    """A tie is decided by the rows' content, so a repeated batch gives the same table."""
+    tied = [row(1, 1, value) for value in ("a", "b", "c", "d")]
+    for version in tied:
+        shop.add([version])
+    shop.copy()
+    chosen = values(shop)
+
+    shop.rewrite(tied[::-1])
+    shop.copy(full_refresh=True)
+
+    assert values(shop) == chosen
+
+
+def test_a_tie_breaker_decides_between_versions_of_one_instant(shop: Workshop) -> None:
+    """The cursor's second column orders versions that share their time."""
+    shop.configure(
+        'cursor = ["ts", "version"]\nstrategy = "merge"\nprimary_key = ["id"]\n',
+    )
+    shop.add([{**row(1, 1, "first"), "version": 1}, {**row(1, 1, "second"), "version": 2}])
+    shop.copy()
+    assert values(shop) == {1: "second"}
+    shop.add([{**row(1, 1, "third"), "version": 3}])
+    shop.copy()
+    assert values(shop) == {1: "third"}
+
+
+def test_late_rows_within_the_overlap_arrive(shop: Workshop) -> None:
+    """A row below the watermark is noticed and merged, even if nothing is new above it."""
+    shop.configure(MERGE + 'overlap = "1 hour"\n')
+    shop.add([row(1, 60, "a")])
+    shop.copy()
+    shop.add([row(2, 1, "late"), row(3, 60, "same instant")])
+
+    outcome = shop.copy()
+
+    assert outcome.reason == "late_rows"
+    assert values(shop) == {1: "a", 2: "late", 3: "same instant"}
+    assert shop.watermark() == ("2024-06-01T11:00:00.000000Z",)
+
+
+def test_a_late_version_never_replaces_a_newer_one(shop: Workshop) -> None:
+    """What was re-read is compared with what the target has."""
+    shop.configure(MERGE + 'overlap = "1 hour"\n')
+    shop.add([row(1, 30, "newer")])
+    shop.copy()
+    shop.add([row(1, 20, "late and older"), row(2, 20, "late")])
+    shop.copy()
+
+    assert values(shop) == {1: "newer", 2: "late"}
+
+
+def test_rows_before_the_overlap_are_not_read(shop: Workshop) -> None:
+    """The overlap bounds what is read again, exclusively."""
+    shop.configure(MERGE + 'overlap = "10 minutes"\n')
+    shop.add([row(1, 30, "a")])
+    shop.copy()
+    shop.add([row(2, 20, "too late"), row(3, 40, "new")])
+
+    assert shop.copy().rows == 2
+    assert values(shop) == {1: "a", 3: "new"}
+
+
+def test_a_run_without_changes_writes_nothing_despite_the_overlap(shop: Workshop) -> None:
+    """What the overlap holds is remembered: reading it again is no reason to write."""
+    shop.configure(MERGE + 'overlap = "1 hour"\n')
+    shop.add([row(1, 1, "a"), row(2, 2, "b")])
+    shop.copy()
+    shop.add([row(3, 1, "late")])
+    shop.copy()
+    before = shop.batches()
+
+    assert shop.run().status == "unchanged"
+    assert shop.batches() == before
+
+
+def test_an_overlap_over_days_is_rounded_up(shop: Workshop) -> None:
+    """A cursor of dates is re-read by whole days, rather too many than too few."""
+    shop.configure('watermark = "day"\nstrategy = "merge"\nprimary_key = ["id"]\noverlap = "1h"\n')
+    shop.add([{"id": 1, "day": date(2024, 5, 20)}])
+    shop.copy()
+    shop.add([{"id": 2, "day": date(2024, 5, 20)}])
+    shop.copy()
+
+    assert shop.ids() == [1, 2]
+
+
+def test_an_overlap_over_numbers_is_refused(shop: Workshop) -> None:
+    """A span of time before a number means nothing."""
+    shop.configure('watermark = "id"\nstrategy = "merge"\nprimary_key = ["id"]\noverlap = "1h"\n')
+    shop.add([row(1, 1, "a")])
+
+    failure = shop.run().failure
+
+    assert failure is not None
+    assert "An overlap needs a time column, but id is bigint" in failure.message
+
+
+def test_a_null_key_is_one_key(shop: Workshop) -> None:
+    """Rows whose key is null replace one another, as rows of any other key do."""
+    types = {"id": pa.int64()}
+    shop.add([row(None, 1, "old"), row(1, 1, "a")], types=types)
+    shop.copy()
+    shop.add([row(None, 2, "new")], types=types)
+    shop.copy()
+
+    assert values(shop) == {None: "new", 1: "a"}
+
+
+def test_a_composite_key_is_compared_as_a_whole(shop: Workshop) -> None:
+    """Two rows are the same if all key columns are, nulls included."""
+    shop.configure('watermark = "ts"\nstrategy = "merge"\nprimary_key = ["a", "B"]\n')
+    types = {"a": pa.int32(), "b": pa.string()}
+    keys = [(1, "x"), (1, "y"), (2, "x"), (1, None), (None, None)]
+    for minutes, value in ((1, "old"), (2, "new")):
+        shop.add(
+            [
+                {"a": a, "b": b, "ts": at(minutes), "value": value}
+                for a, b in (keys if value == "old" else keys[1::2])
+            ],
+            types=types,
+        )
+        shop.copy()
+
+    found = {(r["a"], r["b"]): r["value"] for r in shop.rows()}
+
+    assert found == {
+        (1, "x"): "old",
+        (1, "y"): "new",
+        (2, "x"): "old",
+        (1, None): "new",
+        (None, None): "old",
+    }
+    assert len(shop.rows()) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        pytest.param(pa.string(), ("", "ü"), id="string"),
+        pytest.param(pa.decimal128(9, 2), (Decimal("1.00"), Decimal("1.10")), id="decimal"),
+        pytest.param(pa.date32(), (date(2024, 1, 1), date(2024, 1, 2)), id="date"),
+        pytest.param(MOMENT, (at(0), at(0, micros=1)), id="timestamp"),
+        pytest.param(pa.binary(), (b"\x00", b"\x00\x00"), id="binary"),
+        pytest.param(pa.bool_(), (False, True), id="boolean"),
+    ],
+)
+def test_a_key_may_be_of_any_type(shop: Workshop, kind: pa.DataType, keys: tuple[Any, Any]) -> None:
+    """Keys are compared in their own type."""
+    one, other = keys
+    shop.add([row(one, 1, "old"), row(other, 1, "kept")], types={"id": kind})
+    shop.copy()
+    shop.add([row(one, 2, "new")], types={"id": kind})
+    shop.copy()
+
+    assert values(shop) == {one: "new", other: "kept"}
+
+
+def test_rows_may_hold_maps_structs_and_lists(shop: Workshop) -> None:
+    """A column Spark cannot hash does not stop rows from being told apart."""
+    types = {
+        "m": pa.map_(pa.string(), pa.int64()),
+        "s": pa.struct({"x": pa.int64(), "y": pa.list_(pa.string())}),
+    }
+
+    def nested(key: int, minutes: float, number: int) -> Row:
+        return {
+            "id": key,
+            "ts": at(minutes),
+            "m": [("k", number)],
+            "s": {"x": number, "y": [str(number), None]},
+        }
+
+    shop.add([nested(1, 1, 1), nested(2, 1, 2), nested(1, 1, 3)], types=types)
+    shop.copy()
+    shop.add([nested(2, 2, 4)], types=types)
+    shop.copy()
+
+    found = {r["id"]: r for r in shop.copied()}
+    assert set(found) == {1, 2}
+    assert found[2]["m"] == [("k", 4)]
+    assert found[2]["s"] == {"x": 4, "y": ["4", None]}
+
+
+def test_a_missing_key_column_is_named(shop: Workshop) -> None:
+    """A misspelt primary key is refused before anything is read."""
+    shop.configure(MERGE.replace('"id"', '"idd"'))
+    shop.add([row(1, 1, "a")])
+
+    failure = shop.run().failure
+
+    assert failure is not None
+    assert "primary key column idd is not in the source. Did you mean id?" in failure.message
+
+
+def test_a_rewound_merge_reads_again_and_ends_the_same(shop: Workshop) -> None:
+    """Merging rows a second time changes nothing but who brought them."""
+    shop.add([row(1, 1, "a"), row(2, 2, "b")])
+    shop.copy()
+    shop.add([row(1, 3, "c")])
+    shop.copy()
+    with shop.open() as project:
+        project.state.rewind("p.t", to=[at(1).isoformat()])
+
+    assert shop.copy().reason == "rewound"
+    assert values(shop) == {1: "c", 2: "b"}
