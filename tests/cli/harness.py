@@ -169,7 +169,11 @@ class Shop:
     root: Path
 
     def configure(
-        self, *, tables: Sequence[str] = ("orders",), pipeline: str = "shop", **settings: str
+        self,
+        *,
+        tables: Sequence[str] | None = ("orders",),
+        pipeline: str = "shop",
+        **settings: str,
     ) -> None:
         """Write `holdfast.toml` with one pipeline; `settings` are TOML values by key."""
         self.write_config(self.section(pipeline, tables=tables, **settings))
@@ -181,14 +185,14 @@ class Shop:
         self.config.write_text("\n".join([start, *sections]))
 
     def section(
-        self, pipeline: str, *, tables: Sequence[str] = ("orders",), **settings: str
+        self, pipeline: str, *, tables: Sequence[str] | None = ("orders",), **settings: str
     ) -> str:
         """The TOML of one pipeline."""
         keys = {
             "type": '"replicate"',
             "source": '{ format = "parquet", path = "source" }',
             "target": '{ path = "lake" }',
-            "tables": json.dumps(list(tables)),
+            "tables": json.dumps(list(tables)) if tables else "",
             "watermark": '"updated_at"',
             **settings,
         }
@@ -247,9 +251,9 @@ class Terminal:
         self._reader = threading.Thread(target=self._read, args=(master,), daemon=True)
         self._reader.start()
 
-    def press_ctrl_c(self) -> None:
-        """Do what a terminal does: interrupt every process in its foreground."""
-        os.killpg(self._process.pid, signal.SIGINT)
+    def send(self, number: signal.Signals) -> None:
+        """Do what a terminal does on Ctrl-C: signal every process in its foreground."""
+        os.killpg(self._process.pid, number)
 
     @property
     def running(self) -> bool:

@@ -22,7 +22,7 @@ from pyarrow import parquet
 
 from holdfast import failpoints
 
-from .harness import HOLDFAST, Commands, Done, Shop, rows, write_rows
+from .harness import HOLDFAST, Commands, Done, Shop, copied, rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -76,6 +76,20 @@ def test_a_bad_source_path(shop: Shop, spark_cli: Commands) -> None:
         "Check pipeline.shop.source.path",
     )
     shop.configure()
+    assert_nothing_lost(shop, spark_cli)
+
+
+def test_a_bad_source_path_with_discovery(shop: Shop, spark_cli: Commands) -> None:
+    """A directory that is not there is told apart from one in which nothing matches."""
+    for path, message in (
+        ("soruce", f"shop: the source is not there: {shop.root / 'soruce'}."),
+        ("source", "shop: no table at the source matches the discovery settings."),
+    ):
+        source = f'{{ format = "parquet", path = "{path}" }}'
+        shop.configure(tables=None, source=source, discovery='{ include = ["x*"] }')
+
+        assert_told(spark_cli("run"), message, "Check pipeline.shop.")
+    shop.configure(tables=None, discovery="{}")
     assert_nothing_lost(shop, spark_cli)
 
 
@@ -461,10 +475,10 @@ def test_a_ledger_below_a_file(shop: Shop, cli: Commands) -> None:
     assert_told(refused, str(shop.ledger), "not a directory")
 
 
-def test_full_disks(shop: Shop) -> None:
-    """Without space for the batch or the ledger a run says so; with space again nothing is lost."""
+def test_full_disks(shop: Shop, spark_cli: Commands) -> None:
+    """Without space for a batch or the ledger a run says so; with more space nothing is lost."""
     program = Path(__file__).with_name("full_disks.py")
-    # A small disk of our own: nobody else sees what is mounted in there.
+    # Small disks of our own: nobody else sees what is mounted in there.
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", sys.executable, program],
         cwd=shop.root,
@@ -474,8 +488,11 @@ def test_full_disks(shop: Shop) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    for name, said in (("target", "no space left on the disk"), ("ledger", "state/ledger.db")):
-        assert_told(Done(*found["full"][name]), said, "Free some space")
-        assert found["freed"][name][0] == 0, found["freed"][name]
-        assert found["equal"][name] is True
+    full = {name: Done(*found) for name, found in json.loads(done.stdout).items()}
+    assert_told(full["target"], "target.orders", "no space left on the disk", "Free some space")
+    assert_told(full["ledger"], "ledger/state/ledger.db", "Free some space")
+    # What was on the small disks is on a big one now.
+    for name in full:
+        good = spark_cli("--state-path", f"{name}/state/ledger.db", "run", name)
+        assert good.code == 0, good.said
+        assert copied(shop.root / name / "lake" / "orders") == shop.source()

@@ -1,8 +1,12 @@
-"""Ctrl-C and SIGTERM end a run cleanly, and the next run goes on where it was."""
+"""Ctrl-C and SIGTERM end a run cleanly, and the next run goes on where it was.
+
+The run that is interrupted first is in a terminal, so this is also where its bar is looked at.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -11,7 +15,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import compute, parquet
 
-from .harness import HOLDFAST, Commands, Shop, Terminal, visible_files, wait_until
+from holdfast.ledger import open_ledger
+from holdfast.ledger.leases import Leases
+
+from .harness import HOLDFAST, Commands, Shop, Terminal, at, visible_files, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -38,12 +45,21 @@ def content(files: list[Path]) -> pa.Table:
     return pa.concat_tables([table.cast(wanted) for table in read]).sort_by("id")
 
 
+def assert_bar_was_shown(terminal: Terminal) -> None:
+    """A bar said what was going on, in one line, and gave the cursor back."""
+    for text in ("starting Spark", "copying", "━", "0/2", "1/2"):
+        assert text in terminal.raw
+    assert re.search(r"shop\.(orders|slow) \(\w+ing\)", terminal.raw)
+    assert terminal.raw.count("\x1b[?25h") >= terminal.raw.count("\x1b[?25l") > 0
+
+
 def test_interrupted_twice_and_nothing_is_lost(shop: Shop, spark_cli: Commands) -> None:
     """Stopped in the middle of a copy, a run exits with 130 and leaves no half of a batch."""
     shop.configure(
         tables=["orders", "slow"],
         target='{ path = "lake", options = { compression = "gzip" } }',
     )
+    shop.add("orders", "b", [(6, at(6.000001), "a moment that needs all of its digits")])
     slow = shop.root / "source" / "slow" / "a.parquet"
     make_slow_table(slow)
     staging = shop.root / "lake" / ".holdfast" / "staging" / "shop.slow"
@@ -53,12 +69,16 @@ def test_interrupted_twice_and_nothing_is_lost(shop: Shop, spark_cli: Commands) 
 
     terminal = Terminal(shop.root, "run")
     wait_until(lambda: writing() or not terminal.running, "the copy has begun")
-    terminal.press_ctrl_c()
+    terminal.send(signal.SIGINT)
 
     assert terminal.wait() == 130
     assert visible_files(shop.root / "lake" / "slow") == []
-    assert "interrupted" in terminal.raw
+    assert_bar_was_shown(terminal)
+    report = "\n".join(terminal.lines).partition("shop: run ")[2]
+    assert "2026-01-01T00:00:06.000001Z" in report
+    assert "interrupted: 6 rows in 2 tables" in report
     assert "Traceback" not in terminal.raw
+    assert not {"…", "━"} & set(report)
 
     tried = set(staging.iterdir())
     process = subprocess.Popen(
@@ -93,13 +113,16 @@ def test_interrupted_twice_and_nothing_is_lost(shop: Shop, spark_cli: Commands) 
     assert list(staging.iterdir()) == []
 
 
-def test_interrupted_while_spark_starts(shop: Shop) -> None:
-    """Ctrl-C before the first table has begun is exit code 130 as well, without a trace."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_spark_starts(shop: Shop, number: signal.Signals) -> None:
+    """Before the first table has begun it is exit code 130 as well, without a trace."""
     terminal = Terminal(shop.root, "run")
     wait_until(lambda: "starting Spark" in terminal.raw, "Spark is being started")
 
-    terminal.press_ctrl_c()
+    terminal.send(number)
 
     assert terminal.wait() == 130
     assert "Traceback" not in terminal.raw
     assert not (shop.root / "lake").exists()
+    with open_ledger(shop.ledger) as ledger:
+        assert Leases(ledger).holder("shop") is None

@@ -1,4 +1,4 @@
-"""What a person sees: a live bar, and nothing cut off in 80 columns."""
+"""What a person sees: nothing is cut off in 80 columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 
 from holdfast.cli.tables import print_table
 
-from .harness import Commands, Shop, Terminal, rows
+from .harness import Commands, Shop, Terminal
 
 pytestmark = pytest.mark.spark
 
@@ -40,30 +40,6 @@ def test_80_columns_are_enough(wide_shop: Shop, words: tuple[str, ...]) -> None:
     if words[0] != "validate":
         assert any(MICROSECONDS in line for line in terminal.lines)
         assert any("shop.orders" in line for line in terminal.lines)
-
-
-def test_a_run_in_a_terminal(shop: Shop) -> None:
-    """A bar moves while the run goes on, vanishes, and leaves a report that is not cut."""
-    shop.configure(
-        tables=["orders", "customers"], checks="{ freshness = { threshold_seconds = 1 } }"
-    )
-    shop.add("customers", "a", [*rows(1, 3), (4, rows(4, 4)[0][1].replace(microsecond=1), "x")])
-
-    terminal = Terminal(shop.root, "run")
-
-    assert terminal.wait() == 0
-    assert "starting Spark" in terminal.raw
-    assert "copying" in terminal.raw
-    assert "━" in terminal.raw
-    assert "0/2" in terminal.raw
-    assert "shop.orders (" in terminal.raw
-    # Hidden while the bar is drawn, shown again afterwards.
-    assert terminal.raw.count("\x1b[?25h") >= terminal.raw.count("\x1b[?25l") > 0
-    report = "\n".join(terminal.lines).partition("shop: run ")[2]
-    assert "2026-01-01T00:00:04.000001Z" in report
-    assert "…" not in report
-    assert "━" not in report
-    assert "success: 9 rows in 2 tables" in report
 
 
 def printed(width: int, *, terminal: bool) -> str:

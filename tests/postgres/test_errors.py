@@ -40,6 +40,15 @@ def test_a_wrong_password(orders: Database, monkeypatch: pytest.MonkeyPatch) -> 
     assert_nothing_lost(orders)
 
 
+def test_a_driver_that_is_not_named(orders: Database) -> None:
+    """A jar alone is not enough for Spark; what is missing is said."""
+    source = orders.source().replace('driver = "org.postgresql.Driver", ', "")
+    orders.shop.configure(source=source)
+
+    assert_told(orders.run("run"), "no JDBC driver for this database", "source.options.driver")
+    assert_nothing_lost(orders)
+
+
 def test_a_missing_table(orders: Database) -> None:
     """A table the database does not have is named."""
     orders.shop.configure(source=orders.source(), tables=["invoices"])

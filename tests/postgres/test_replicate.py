@@ -177,10 +177,8 @@ def test_discovery_by_schema(database: Database) -> None:
         source=database.source(),
         discovery='{ schema_pattern = "src__{tenant}__{region}__{source}", '
         'target_schema = "staging__{region}__{source}", exclude = ["tmp_*"] }',
-        tables=[],
+        tables=None,
     )
-    text = database.shop.config.read_text()
-    database.shop.config.write_text(text.replace("tables = []\n", ""))
 
     run = succeed(database)
 
@@ -212,9 +210,8 @@ def test_discovery_without_a_pattern(database: Database) -> None:
             source=database.source(namespace=namespace),
             target=f'{{ path = "lake/{namespace or "all"}" }}',
             discovery="{}",
-            tables=[],
+            tables=None,
         )
-        shop.config.write_text(shop.config.read_text().replace("tables = []\n", ""))
 
         found = database.run("--state-path", f"{namespace or 'all'}.db", "run", "-o", "json")
 
@@ -232,9 +229,7 @@ def test_partitioned_reads(database: Database) -> None:
         'partitionColumn = "id", lowerBound = "1", upperBound = "31", numPartitions = "3", '
         'fetchsize = "5"'
     )
-    database.shop.configure(source=database.source(options), discovery="{}", tables=[])
-    text = database.shop.config.read_text()
-    database.shop.config.write_text(text.replace("tables = []\n", ""))
+    database.shop.configure(source=database.source(options), discovery="{}", tables=None)
     since = database.log_size()
 
     succeed(database)

@@ -209,5 +209,8 @@ def test_a_lost_ledger_does_not_lose_the_columns(shop: Workshop) -> None:
 
 def test_a_position_of_the_wrong_type_is_refused(shop: Workshop) -> None:
     """What a person writes is held against the column's type before it is used."""
-    with shop.open() as project, pytest.raises(UsageError, match="is not a value of type timestamp"):
+    with (
+        shop.open() as project,
+        pytest.raises(UsageError, match="is not a value of type timestamp"),
+    ):
         project.state.set("p.t", ["yesterday"])

@@ -36,7 +36,11 @@ def test_rows_that_left_the_source_leave_the_target(shop: Workshop) -> None:
 
 def test_duplicates_and_rows_without_anything_are_rows(shop: Workshop) -> None:
     """A table without a key is copied as the multiset it is."""
-    rows = [{"id": 1, "value": None}, {"id": 1, "value": None}, {"id": None, "value": None}]
+    rows: list[Row] = [
+        {"id": 1, "value": None},
+        {"id": 1, "value": None},
+        {"id": None, "value": None},
+    ]
     types = {"id": pa.int64(), "value": pa.string()}
     shop.rewrite(rows, types=types)
     shop.copy()

@@ -49,7 +49,8 @@ class Reader(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        while not self._ended.is_set():
+        # The pause leaves the processor to the run that is being watched.
+        while not self._ended.wait(0.005):
             try:
                 self.seen.append(snapshot(self._table))
             except FileNotFoundError:
@@ -78,11 +79,11 @@ def test_a_reader_of_an_appended_table_sees_only_whole_batches(shop: Workshop) -
     shop.add(version(0))
     shop.copy()
     with reading(shop.target()) as reader:
-        for number in range(1, 5):
+        for number in range(1, 4):
             shop.add(version(number))
             shop.copy()
 
-    allowed = [Counter(dict.fromkeys(range(n + 1), SIZE)) for n in range(5)]
+    allowed = [Counter(dict.fromkeys(range(n + 1), SIZE)) for n in range(4)]
     assert all(seen in allowed for seen in reader.seen)
     assert reader.failed == 0
     assert snapshot(shop.target()) == allowed[-1]
@@ -93,17 +94,17 @@ def test_a_reader_of_an_appended_table_sees_only_whole_batches(shop: Workshop) -
 def test_a_reader_of_a_replaced_table_sees_the_old_or_the_new_one(
     shop: Workshop, settings: str
 ) -> None:
-    """A table whose rows change is exchanged whole, also when it gains a column or a batch."""
+    """A table whose rows change is exchanged whole."""
     shop.configure(settings)
     shop.rewrite(version(0))
     shop.copy()
     with reading(shop.target()) as reader:
-        for number in range(1, 5):
+        for number in range(1, 3):
             shop.rewrite(version(number))
             shop.copy()
 
     assert all(len(seen) == 1 and seen.total() == SIZE for seen in reader.seen)
-    assert snapshot(shop.target()) == Counter({4: SIZE})
+    assert snapshot(shop.target()) == Counter({2: SIZE})
     assert len({next(iter(seen)) for seen in reader.seen}) > 1, "the reader saw the table change"
 
 
@@ -123,29 +124,30 @@ def test_a_plain_spark_reader_needs_no_help(shop: Workshop) -> None:
     assert found.where("holdfast_batch != _batch_id").count() == 0
 
 
-@pytest.mark.parametrize("settings", ['watermark = "ts"', MERGE], ids=["append", "exchange"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_leaves_a_table_that_is_right_to_read(
-    shop: Workshop, settings: str, step: str
-) -> None:
+def test_a_crash_leaves_tables_that_are_right_to_read(shop: Workshop, step: str) -> None:
     """Before publishing the old table is there, after it the new one; the next run finishes."""
-    shop.configure(settings)
-    shop.add(version(0))
-    shop.copy()
-    before = snapshot(shop.target())
-    shop.add(version(1))
-    after = Counter({0: SIZE, 1: SIZE}) if settings != MERGE else Counter({1: SIZE})
+    shop.configure(
+        'watermark = "ts"\n[pipeline.p.table.merged]\nstrategy = "merge"\nprimary_key = ["id"]',
+        tables=("appended", "merged"),
+    )
+    tables = {"appended": Counter({0: SIZE, 1: SIZE}), "merged": Counter({1: SIZE})}
+    for table in tables:
+        shop.add(version(0), table)
+    shop.run_all()
+    for table in tables:
+        shop.add(version(1), table)
 
     crash(shop, step)
 
     published = STEPS.index(step) >= STEPS.index("after_publish")
-    assert snapshot(shop.target()) == (after if published else before)
-    outcome = shop.run()
-    assert outcome.status == ("unchanged" if step == "after_commit" else "copied")
-    assert snapshot(shop.target()) == after
-    shop.add(version(2))
-    shop.copy()
-    assert staged(shop) == []
+    for table, after in tables.items():
+        assert snapshot(shop.target(table)) == (after if published else Counter({0: SIZE}))
+    outcomes = shop.run_all().outcomes
+    expected = "unchanged" if step == "after_commit" else "copied"
+    assert {outcome.status for outcome in outcomes} == {expected}
+    for table, after in tables.items():
+        assert snapshot(shop.target(table)) == after
 
 
 def staged(shop: Workshop) -> list[Path]:
@@ -205,13 +207,13 @@ def test_without_an_exchange_two_renames_do(shop: Workshop) -> None:
     shop.rewrite(version(0))
     shop.copy()
     with reading(shop.target()) as reader:
-        for number in range(1, 4):
+        for number in range(1, 3):
             shop.rewrite(version(number))
             shop.copy()
 
     whole = [seen for seen in reader.seen if seen]
     assert all(len(seen) == 1 and seen.total() == SIZE for seen in whole)
-    assert snapshot(shop.target()) == Counter({3: SIZE})
+    assert snapshot(shop.target()) == Counter({2: SIZE})
     assert staged(shop) == []
 
 

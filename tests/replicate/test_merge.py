@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -199,26 +200,34 @@ def test_a_composite_key_is_compared_as_a_whole(shop: Workshop) -> None:
     assert len(shop.rows()) == 5
 
 
-@pytest.mark.parametrize(
-    ("kind", "keys"),
-    [
-        pytest.param(pa.string(), ("", "ü"), id="string"),
-        pytest.param(pa.decimal128(9, 2), (Decimal("1.00"), Decimal("1.10")), id="decimal"),
-        pytest.param(pa.date32(), (date(2024, 1, 1), date(2024, 1, 2)), id="date"),
-        pytest.param(MOMENT, (at(0), at(0, micros=1)), id="timestamp"),
-        pytest.param(pa.binary(), (b"\x00", b"\x00\x00"), id="binary"),
-        pytest.param(pa.bool_(), (False, True), id="boolean"),
-    ],
-)
-def test_a_key_may_be_of_any_type(shop: Workshop, kind: pa.DataType, keys: tuple[Any, Any]) -> None:
-    """Keys are compared in their own type."""
-    one, other = keys
-    shop.add([row(one, 1, "old"), row(other, 1, "kept")], types={"id": kind})
+KEYS: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "text": (pa.string(), "", "ü"),
+    "amount": (pa.decimal128(9, 2), Decimal("1.00"), Decimal("1.10")),
+    "day": (pa.date32(), date(2024, 1, 1), date(2024, 1, 2)),
+    "moment": (MOMENT, at(0), at(0, micros=1)),
+    "raw": (pa.binary(), b"\x00", b"\x00\x00"),
+    "flag": (pa.bool_(), False, True),
+    "small": (pa.int8(), -1, 1),
+}
+
+
+def test_a_key_may_be_of_any_type(shop: Workshop) -> None:
+    """Keys are compared in their own type: rows that differ in one column alone are two rows."""
+    shop.configure(f'watermark = "ts"\nstrategy = "merge"\nprimary_key = {json.dumps(list(KEYS))}')
+    types = {name: kind for name, (kind, _, _) in KEYS.items()}
+    usual = {name: one for name, (_, one, _) in KEYS.items()}
+    others = [{**usual, name: other} for name, (_, _, other) in KEYS.items()]
+
+    shop.add([{**key, "ts": at(1), "value": "old"} for key in (usual, *others)], types=types)
     shop.copy()
-    shop.add([row(one, 2, "new")], types={"id": kind})
+    shop.add([{**key, "ts": at(2), "value": "new"} for key in (usual, *others[::2])], types=types)
     shop.copy()
 
-    assert values(shop) == {one: "new", other: "kept"}
+    found = {tuple(r[name] for name in KEYS): r["value"] for r in shop.rows()}
+    assert len(shop.rows()) == len(KEYS) + 1
+    assert {key for key, value in found.items() if value == "new"} == {
+        tuple(key.values()) for key in (usual, *others[::2])
+    }
 
 
 def test_rows_may_hold_maps_structs_and_lists(shop: Workshop) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.errors import PipelineBusy, UsageError
 from holdfast.model import Watermark
 from holdfast.pipelines.state import HistoryEntry
@@ -176,6 +178,24 @@ def test_set_wants_a_value_for_every_cursor_column(shop: Workshop) -> None:
     shop.add([{"id": 7, "ts": at(1)}, {"id": 8, "ts": at(1)}])
     shop.copy()
     assert shop.ids() == [8]
+
+
+def test_a_tie_breaker_that_is_added_later_needs_a_place(shop: Workshop) -> None:
+    """A watermark of one column does not say where the second one stands; `set` does."""
+    copy_one_by_one(shop, 1, 2)
+    shop.configure('cursor = ["ts", "id"]')
+    shop.add([{"id": 3, "ts": at(2)}])
+
+    failure = shop.run().failure
+    assert failure is not None
+    assert "has 1 value(s), but the cursor has 2 column(s): ts, id" in failure.message
+    assert "holdfast state set p.t TS ID" in failure.hint
+
+    with pytest.raises(UsageError, match="would copy rows a second time"):
+        set_to(shop, "2024-06-01 10:01:00", "1")
+    set_to(shop, "2024-06-01 10:02:00", "2")
+    shop.copy()
+    assert shop.ids() == [1, 2, 3]
 
 
 def test_set_without_a_cursor_is_refused(shop: Workshop) -> None:
@@ -363,17 +383,22 @@ def test_a_full_refresh_starts_a_new_history_of_batches(shop: Workshop) -> None:
         rewind(shop, to=[when(1)])
 
 
+def changes(project: holdfast.Project) -> list[Callable[[], Watermark]]:
+    """Everything that changes a watermark on purpose."""
+    return [
+        lambda: project.state.set("p.t", [when(5)]),
+        lambda: project.state.rewind("p.t", version=1),
+        lambda: project.state.delete("p.t"),
+    ]
+
+
 def test_nothing_is_changed_during_a_run(shop: Workshop) -> None:
     """Whoever holds the pipeline decides where it stands; the message names the process."""
     copy_one_by_one(shop, 1)
     with shop.open() as running:
         lease = running.records.leases.acquire("p", "a-run")
         with shop.open() as project:
-            for change in (
-                lambda: project.state.set("p.t", [when(5)]),
-                lambda: project.state.rewind("p.t", version=1),
-                lambda: project.state.delete("p.t"),
-            ):
+            for change in changes(project):
                 with pytest.raises(PipelineBusy, match=rf"process {lease.pid} .*run a-run"):
                     change()
         running.records.leases.release("p", lease)
@@ -389,11 +414,7 @@ def test_nothing_is_changed_while_a_batch_is_unfinished(shop: Workshop) -> None:
 
     with shop.open() as project:
         assert project.state.get("p.t").open_batch is not None
-        for change in (
-            lambda: project.state.set("p.t", [when(5)]),
-            lambda: project.state.rewind("p.t", version=1),
-            lambda: project.state.delete("p.t"),
-        ):
+        for change in changes(project):
             with pytest.raises(UsageError, match="unfinished batch") as caught:
                 change()
             assert "holdfast run p --table p.t" in caught.value.hint

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,6 +91,10 @@ def common(
 
 def run() -> None:
     """Run the command line; a user's mistake ends in a message, never in a stack trace."""
+    # Outside the main thread there are no signals to handle.
+    with suppress(ValueError):
+        # Like Ctrl-C, also before a run has begun: leases are given back and Java is ended.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except HoldfastError as error:

@@ -58,6 +58,10 @@ class Position:
         values = tuple(canonical(new, text) for new, text in zip(types, self.values, strict=True))
         return Position(columns, types, values)
 
+    def first(self, count: int) -> Position:
+        """Return the place in the first columns alone, which stands for every tie in them."""
+        return Position(self.columns[:count], self.types[:count], self.values[:count])
+
     def minus(self, span: timedelta) -> Position:
         """Return the place `span` earlier in the first column, before every tie in it."""
         first = _PARSERS[_family(self.types[0])](self.values[0])
@@ -133,7 +137,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 _FORMATS: dict[str, Callable[[str], str]] = {
     "timestamp": lambda text: isoformat(_timestamp(text)),
-    "timestamp_ntz": lambda text: _timestamp_ntz(text).strftime("%Y-%m-%dT%H:%M:%S.%f"),
+    "timestamp_ntz": lambda text: _timestamp_ntz(text).isoformat(timespec="microseconds"),
     "date": lambda text: _date(text).isoformat(),
     "integer": lambda text: str(int(text)),
     "decimal": lambda text: format(Decimal(text), "f"),

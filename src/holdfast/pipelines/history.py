@@ -37,9 +37,5 @@ def boundary_at_or_before(live: Sequence[LiveBatch], wanted: Position) -> Positi
     ends = [batch.end for batch in live if batch.end is not None]
     # `wanted` may name fewer columns than a cursor with tie-breakers: it then stands for every
     # row that has this value.
-    reached = [end for end in ends if not wanted < _cut(end, len(wanted.values))]
+    reached = [end for end in ends if not wanted < end.first(len(wanted.values))]
     return max(reached, default=None)
-
-
-def _cut(position: Position, count: int) -> Position:
-    return Position(position.columns[:count], position.types[:count], position.values[:count])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
-from holdfast.config import TableSettings, describe_duration
-from holdfast.errors import SchemaConflict, SourceError
+from holdfast.config import TableSettings
+from holdfast.errors import SchemaConflict, UsageError
 from holdfast.model import Batch, PlannedTable, Position, SourceColumns, TableName, Watermark
 from holdfast.pipelines.deciding import Start, decide_start
 from holdfast.pipelines.identity import new_id
 from holdfast.pipelines.job import Job
+from holdfast.pipelines.safety import refuse_unsafe
 from holdfast.spark.drift import Drift, reconcile
 from holdfast.spark.loading import open_table
-from holdfast.spark.measures import Census, Probe, Window
+from holdfast.spark.measures import Probe, Window
 from holdfast.spark.opening import open_target
 from holdfast.spark.schemas import StructType, empty_frame, parse_schema, source_fields
 from holdfast.spark.sources import SourceTable
@@ -229,7 +230,14 @@ def _with_known_columns_if_empty(
 def _typed(position: Position | None, source: SourceTable) -> Position | None:
     if position is None or source.cursor is None:
         return None
-    return position.typed(source.cursor.columns, source.cursor.types)
+    try:
+        return position.typed(source.cursor.columns, source.cursor.types)
+    except UsageError as error:
+        values = " ".join(source.cursor.columns).upper()
+        raise UsageError(
+            f"{source.table}: {error.message}",
+            hint=f"Say where it stands by now: holdfast state set {source.table} {values}",
+        ) from error
 
 
 def _skew_limit(job: Job, source: SourceTable, settings: TableSettings) -> Position | None:
@@ -238,67 +246,3 @@ def _skew_limit(job: Job, source: SourceTable, settings: TableSettings) -> Posit
     # The time the run started, not now: one bound for all tables lets Spark reuse what it
     # compiled for the one before.
     return source.cursor.at(job.started_at + settings.max_future_skew)
-
-
-def describe_census(census: Census, settings: TableSettings) -> tuple[str, ...]:
-    """What was left out of a batch, as sentences."""
-    notes = []
-    if census.in_future:
-        notes.append(
-            f"{census.in_future:,} row(s) lie more than "
-            f"{describe_duration(settings.max_future_skew)} in the future and are left until then"
-        )
-    if census.without_cursor and settings.strategy != "full_refresh":
-        notes.append(f"{census.without_cursor:,} row(s) without a watermark were skipped")
-    return tuple(notes)
-
-
-def refuse_unsafe(
-    job: Job,
-    table: TableName,
-    settings: TableSettings,
-    census: Census,
-    watermark: Watermark | None,
-) -> None:
-    """Refuse a source from which copying would lose rows."""
-    whole = settings.strategy == "full_refresh"
-    if census.without_cursor and settings.null_watermark == "fail" and not whole:
-        raise SourceError(
-            f"{table}: {census.without_cursor:,} row(s) have no {' or no '.join(settings.cursor)}; "
-            "they can be placed neither before nor after a watermark.",
-            hint="Fill the column, choose another watermark, or leave such rows out: "
-            'null_watermark = "skip"',
-        )
-    had_rows = watermark.rows if watermark else 0
-    if whole and census.total == 0 and had_rows and not job.full_refresh:
-        raise SourceError(
-            f"{table}: the source is empty; a refresh would erase the {had_rows:,} rows of the "
-            "target.",
-            hint=f"If that is meant: holdfast run --full-refresh --table {table}",
-        )
-
-
-def planned(job: Job, table: TableName, found: Look, target: str) -> PlannedTable:
-    """Describe what would be done with a table."""
-    batch = found.batch(job, table, None)
-    return PlannedTable(
-        table=table.key,
-        source=table.source,
-        target=target,
-        action="nothing" if batch is None else "copy",
-        strategy=found.settings.strategy,
-        reason=batch.reason if batch else None,
-        low=batch.low if batch else found.position,
-        high=batch.high if batch else None,
-        rows=batch.expected_rows or 0 if batch else 0,
-        source_rows=found.probe.census.total if found.probe else None,
-        batch_id=batch.batch_id if batch else None,
-        replaces_all=bool(batch and batch.replaces_all),
-        watermark_version=found.watermark_version,
-        intent_version=found.intent_version,
-    )
-
-
-def stamp(batch: Batch, job: Job) -> Batch:
-    """The same batch, carried on by this run."""
-    return replace(batch, run_id=job.run_id, generation=job.generation)

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model import Failure, Plan, PlannedTable, TableName
 from holdfast.pipelines.identity import new_id
 from holdfast.pipelines.job import Job, Progress
-from holdfast.pipelines.looking import look, planned
+from holdfast.pipelines.looking import Look, look
 from holdfast.pipelines.plans import remember_plan
 from holdfast.spark.jobs import labelled
 from holdfast.spark.opening import open_target, target_path
@@ -40,11 +40,32 @@ def _plan_table(job: Job, table: TableName, progress: Progress) -> PlannedTable:
     progress.phase(table.key, "planning")
     try:
         with labelled(job.spark, job.run_id, f"holdfast plan {table.key}"):
-            return _open_batch(job, table) or planned(
+            return _open_batch(job, table) or _planned(
                 job, table, look(job, table, planning=True), target_path(job.pipeline, table)
             )
     except HoldfastError as error:
         return _blocked(job, table, error)
+
+
+def _planned(job: Job, table: TableName, found: Look, target: str) -> PlannedTable:
+    """Describe what would be done with a table."""
+    batch = found.batch(job, table, None)
+    return PlannedTable(
+        table=table.key,
+        source=table.source,
+        target=target,
+        action="nothing" if batch is None else "copy",
+        strategy=found.settings.strategy,
+        reason=batch.reason if batch else None,
+        low=batch.low if batch else found.position,
+        high=batch.high if batch else None,
+        rows=batch.expected_rows or 0 if batch else 0,
+        source_rows=found.probe.census.total if found.probe else None,
+        batch_id=batch.batch_id if batch else None,
+        replaces_all=bool(batch and batch.replaces_all),
+        watermark_version=found.watermark_version,
+        intent_version=found.intent_version,
+    )
 
 
 def _open_batch(job: Job, table: TableName) -> PlannedTable | None:

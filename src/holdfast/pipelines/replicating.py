@@ -19,13 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from holdfast.checks import Facts, evaluate
-from holdfast.errors import CheckFailed, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.failpoints import reach
 from holdfast.model import (
     Batch,
     BatchManifest,
-    CheckResult,
     PlannedTable,
     Position,
     RowCount,
@@ -35,14 +33,10 @@ from holdfast.model import (
     Watermark,
 )
 from holdfast.pipelines.job import Job
-from holdfast.pipelines.looking import (
-    Look,
-    describe_census,
-    look,
-    overlap_window,
-    refuse_unsafe,
-    stamp,
-)
+from holdfast.pipelines.judging import Judge, Verdict
+from holdfast.pipelines.looking import Look, look, overlap_window
+from holdfast.pipelines.outcomes import copied, unchanged
+from holdfast.pipelines.safety import describe_census, refuse_unsafe
 from holdfast.spark.loading import source_columns
 from holdfast.spark.measures import Census
 from holdfast.spark.opening import open_target
@@ -78,14 +72,15 @@ class TableReplication:
         self._started = time.monotonic()
         self._records = job.records
         self._settings = job.pipeline.settings_for(table.source)
+        self._judge = Judge(job, table, self._settings)
 
     def run(self, plan: PlannedTable | None = None) -> TableOutcome:
         """Finish what a crash left, then copy what is new; with a plan, do exactly that."""
         recovered = self._recover()
         if plan is not None and plan.reason == "recover":
-            return recovered.outcome if recovered else self._nothing(None)
+            return recovered.outcome if recovered else self._nothing()
         if plan is not None and plan.action == "nothing":
-            return self._nothing(None)
+            return self._nothing()
         self._phase("planning")
         found = look(self._job, self._table, high=plan.high if plan else None)
         batch = found.batch(self._job, self._table, plan)
@@ -101,7 +96,7 @@ class TableReplication:
         if intent is None:
             return None
         self._phase("recovering")
-        batch = stamp(intent, self._job)
+        batch = replace(intent, run_id=self._job.run_id, generation=self._job.generation)
         target = open_target(self._job.spark, self._job.pipeline, self._table)
         manifest = target.staged(batch.batch_id)
         if manifest is None:
@@ -109,7 +104,7 @@ class TableReplication:
             # rows again, and with them those that have come since.
             self._abandon(batch, target)
             return None
-        results = self._judge(batch, manifest)
+        results = self._verdict(batch, manifest)
         if not target.is_published(batch.batch_id):
             if self._is_empty(batch, manifest):
                 self._abandon(batch, target)
@@ -131,7 +126,7 @@ class TableReplication:
             self._refuse(batch, found.target, manifest, ())
             self._abandon(batch, found.target)
             return self._unchanged(found, census, recovered)
-        results = self._judge(batch, manifest)
+        results = self._verdict(batch, manifest)
         self._refuse(batch, found.target, manifest, results)
         notes = describe_census(census, self._settings)
         return self._publish_and_commit(
@@ -185,7 +180,7 @@ class TableReplication:
         batch: Batch,
         manifest: BatchManifest,
         target: Target,
-        results: tuple[CheckResult, ...],
+        results: Verdict,
         recovered: _Committed | None,
         notes: tuple[str, ...],
     ) -> _Committed:
@@ -194,7 +189,14 @@ class TableReplication:
         self._refuse_if_overtaken()
         target.publish(batch)
         reach("after_publish", self._table.key)
-        outcome = self._outcome(batch, manifest, results, recovered, notes)
+        outcome = copied(
+            batch,
+            manifest,
+            results=results,
+            notes=notes,
+            duration_ms=self._elapsed_ms(),
+            earlier=recovered.outcome if recovered else None,
+        )
         reach("before_commit", self._table.key)
         self._commit(batch, manifest, outcome)
         reach("after_commit", self._table.key)
@@ -249,26 +251,13 @@ class TableReplication:
         return max(here.typed(last.columns, last.types), last)
 
     def _unchanged(self, found: Look, census: Census, recovered: _Committed | None) -> TableOutcome:
-        newest = found.position.moment() if found.position else None
-        results = self._evaluate(
-            Facts(
-                now=self._job.clock(),
-                strategy=self._settings.strategy,
-                source_rows=census.total,
-                history=self._history(),
-                newest=newest,
-                has_cursor=found.source.cursor is not None,
-                column_changes=found.drift.changes,
-            )
-        )
-        failed = [result for result in results if result.status == "fail"]
-        if failed:
-            raise _check_failed(self._table.key, failed, results, "Nothing was copied.")
-        base = recovered.outcome if recovered else self._empty_outcome(census.total)
+        changes = found.drift.changes
+        results = self._judge.of_standstill(census.total, found.position, changes)
+        base = recovered.outcome if recovered else self._nothing_done(census.total)
         outcome = replace(
             base,
             checks=results,
-            drift=found.drift.changes,
+            drift=changes,
             notes=(*base.notes, *describe_census(census, self._settings)),
             low=base.low or found.position,
             duration_ms=self._elapsed_ms(),
@@ -281,56 +270,31 @@ class TableReplication:
             self._records.remember_outcome(change, self._job.run_id, outcome)
         return outcome
 
-    def _nothing(self, source_rows: int | None) -> TableOutcome:
-        outcome = self._empty_outcome(source_rows)
+    def _nothing(self) -> TableOutcome:
+        outcome = self._nothing_done(None)
         with self._records.ledger.writing() as change:
             self._records.remember_outcome(change, self._job.run_id, outcome)
         return outcome
-
-    def _judge(self, batch: Batch, manifest: BatchManifest) -> tuple[CheckResult, ...]:
-        """Check a staged batch before anyone sees it."""
-        newest = self._furthest(batch, manifest, self._watermark_now())
-        return self._evaluate(
-            Facts(
-                now=self._job.clock(),
-                strategy=batch.strategy,
-                source_rows=manifest.source_rows,
-                history=self._history(),
-                newest=newest.moment() if newest else None,
-                has_cursor=bool(self._settings.cursor),
-                column_changes=manifest.drift,
-                expected_rows=batch.expected_rows,
-                read_rows=manifest.rows,
-                # A merge writes the table, not the batch.
-                written_rows=None if batch.strategy == "merge" else manifest.written,
-                nulls=tuple(manifest.nulls.items()),
-            )
-        )
-
-    def _evaluate(self, facts: Facts) -> tuple[CheckResult, ...]:
-        results = evaluate(self._settings.checks, facts)
-        if not self._job.allow_failed_checks:
-            return results
-        return tuple(replace(r, status="warn") if r.status == "fail" else r for r in results)
 
     def _refuse(
         self,
         batch: Batch,
         target: Target,
         manifest: BatchManifest,
-        results: tuple[CheckResult, ...],
+        results: Verdict,
     ) -> None:
         """Give a staged batch up, with the reason, if publishing it would be wrong."""
         census = Census(manifest.source_rows, manifest.without_cursor, manifest.in_future)
-        failed = [result for result in results if result.status == "fail"]
         try:
             refuse_unsafe(self._job, self._table, self._settings, census, self._watermark_now())
-            if failed:
-                effect = "The batch was not published."
-                raise _check_failed(self._table.key, failed, results, effect)
+            self._judge.refuse_failed(results, "The batch was not published.")
         except HoldfastError:
             self._abandon(batch, target)
             raise
+
+    def _verdict(self, batch: Batch, manifest: BatchManifest) -> Verdict:
+        newest = self._furthest(batch, manifest, self._watermark_now())
+        return self._judge.of_batch(batch, manifest, newest)
 
     def _watermark_now(self) -> Watermark | None:
         with self._records.ledger.reading() as view:
@@ -349,52 +313,8 @@ class TableReplication:
         with self._records.ledger.reading() as view:
             self._records.leases.check(view, self._job.name, self._job.generation)
 
-    def _history(self) -> tuple[int, ...]:
-        with self._records.ledger.reading() as view:
-            window = self._settings.checks.anomaly_window
-            growth = self._settings.checks.growth
-            limit = max(window, growth.max_flat_runs if growth else 0)
-            samples = self._records.row_counts.history(view, self._table.key, limit=limit)
-        return tuple(sample.count for _, sample in samples if sample is not None)
-
-    def _outcome(
-        self,
-        batch: Batch,
-        manifest: BatchManifest,
-        results: tuple[CheckResult, ...],
-        recovered: _Committed | None,
-        notes: tuple[str, ...],
-    ) -> TableOutcome:
-        earlier = recovered.outcome if recovered else None
-        return TableOutcome(
-            table=self._table.key,
-            status="copied",
-            strategy=batch.strategy,
-            reason=batch.reason,
-            rows=manifest.rows + (earlier.rows if earlier else 0),
-            low=earlier.low if earlier else batch.low,
-            high=manifest.last or batch.high,
-            batch_ids=(*(earlier.batch_ids if earlier else ()), batch.batch_id),
-            source_rows=manifest.source_rows,
-            duration_ms=self._elapsed_ms(),
-            checks=results,
-            drift=manifest.drift,
-            notes=(*(earlier.notes if earlier else ()), *notes),
-        )
-
-    def _empty_outcome(self, source_rows: int | None) -> TableOutcome:
-        return TableOutcome(
-            table=self._table.key,
-            status="unchanged",
-            strategy=self._settings.strategy,
-            reason=None,
-            rows=0,
-            low=None,
-            high=None,
-            batch_ids=(),
-            source_rows=source_rows,
-            duration_ms=self._elapsed_ms(),
-        )
+    def _nothing_done(self, source_rows: int | None) -> TableOutcome:
+        return unchanged(self._table, self._settings, source_rows, self._elapsed_ms())
 
     def _elapsed_ms(self) -> int:
         return round((time.monotonic() - self._started) * 1000)
@@ -403,15 +323,3 @@ class TableReplication:
 def _checked_columns(null_rate: dict[str, float], source: SourceTable) -> tuple[str, ...]:
     wanted = {name.lower() for name in null_rate}
     return tuple(name for name in source.frame.columns if name.lower() in wanted)
-
-
-def _check_failed(
-    table: str, failed: list[CheckResult], results: tuple[CheckResult, ...], effect: str
-) -> HoldfastError:
-    said = "; ".join(f"{result.check}: {result.message}" for result in failed)
-    return CheckFailed(
-        f"{table}: {said}. {effect}",
-        hint="Correct the source, change the check or its severity, or let it pass once: "
-        f"holdfast run --allow-failed-checks --table {table}",
-        results=results,
-    )

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Literal
 
 from holdfast.config import Config
@@ -177,7 +178,7 @@ class StateBook:
             return
         ends = [batch.end for batch in self._live(view, table) if batch.end is not None]
         reached = max(ends, default=None)
-        if reached is not None and wanted < reached:
+        if reached is not None and _lies_before(wanted, reached):
             raise UsageError(
                 f"{table} is copied up to {reached}; setting it back to {wanted} would "
                 "copy rows a second time.",
@@ -256,6 +257,16 @@ class StateBook:
             + (f" Did you mean {near[0]}?" if near else ""),
             hint="List them: holdfast state show",
         )
+
+
+def _lies_before(wanted: Position, reached: Position) -> bool:
+    """Compare over the columns both have, should the configuration name others by now."""
+    names = zip(wanted.columns, reached.columns, strict=False)
+    count = sum(1 for _ in takewhile(lambda pair: pair[0].lower() == pair[1].lower(), names))
+    if count == 0:
+        return False
+    here = reached.first(count)
+    return wanted.first(count).typed(here.columns, here.types) < here
 
 
 def _types_of(current: Watermark | None, columns: Sequence[str]) -> tuple[str, ...]:

@@ -138,8 +138,11 @@ class DirectoryTarget(Target):
                 measures = self._stage_merged(staging, schema)
                 whole = True
             else:
-                whole = self._stage_beside(staging, schema)
                 measures = self._stage_rows(staging, schema)
+                # A batch without rows is published only for what it replaces: a source whose
+                # columns changed and nothing else must not cost a copy of the table every time.
+                needed = measures.rows or batch.replaces or batch.replaces_all
+                whole = bool(needed) and self._stage_beside(staging, schema)
             manifest = self._manifest(staging, schema, measures, whole)
             place = self._places.staged_batch(batch.batch_id)
             self._files.make_durable(self._places.staged_table(batch.batch_id))
@@ -239,7 +242,8 @@ class DirectoryTarget(Target):
         """Write earlier batches again with today's columns, each in its own directory still."""
         wanted = StructType([*schema.fields, StructField(BATCH_DIRECTORY, StringType(), True)])
         rows = self._rows(before).where(F.col(BATCH_DIRECTORY).isin(list(kept))).to(wanted)
-        self._writer(rows).partitionBy(BATCH_DIRECTORY).save(place)
+        # Beside the new batch, which is there already.
+        self._writer(rows).mode("append").partitionBy(BATCH_DIRECTORY).save(place)
         for name in kept:
             text = self._files.read_text(join(self._places.published(name), MANIFEST))
             if text is not None:

@@ -31,6 +31,7 @@ def tables_of(spark: SparkSession, name: str, pipeline: ReplicatePipeline) -> li
     with translated(f"{name}: looking for tables"):
         found = sorted(_matching(spark, name, pipeline.source, pipeline.discovery), key=str)
     if not found:
+        _refuse_missing(spark, name, pipeline.source)
         raise SourceError(
             f"{name}: no table at the source matches the discovery settings.",
             hint=f"Check pipeline.{name}.discovery (schema_pattern, include, exclude).",
@@ -123,6 +124,15 @@ def _jdbc_tables(spark: SparkSession, source: Source) -> list[tuple[str, str]]:
     )
     found = [(str(row[0]), str(row[1])) for row in rows.collect()]
     return sorted(pair for pair in found if pair[0].lower() not in _SYSTEM_SCHEMAS)
+
+
+def _refuse_missing(spark: SparkSession, name: str, source: Source) -> None:
+    root = str(source.path) if source.path is not None else ""
+    if root and not files_for(spark, root).exists(root):
+        raise SourceError(
+            f"{name}: the source is not there: {root}.",
+            hint=f"Check pipeline.{name}.source.path.",
+        )
 
 
 def _refuse_collisions(name: str, tables: list[TableName]) -> None:

@@ -108,7 +108,8 @@ _RULES = (
         ),
     ),
     _rule(
-        r"(No suitable driver|ClassNotFoundException: (\S+Driver))",
+        r"No suitable driver|ClassNotFoundException: \S+Driver"
+        r"|NoSuchMethodException: \S+DriverWrapper",
         lambda what, _: SourceError(
             f"{what}: Spark has no JDBC driver for this database.",
             hint='Add its jar under [spark]: conf = { "spark.jars" = "/path/to/driver.jar" }, '
