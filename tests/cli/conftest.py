@@ -29,9 +29,8 @@ def cli(tmp_path: Path) -> Commands:
 
 
 @pytest.fixture
-def spark_cli(cli: Commands, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Commands:
+def spark_cli(cli: Commands, spark: SparkSession) -> Commands:
     """Commands that run on the session of the tests, which outlives them."""
-    monkeypatch.setattr("holdfast.spark.session.stop_session", lambda _session: None)
     return cli
 
 
@@ -40,12 +39,10 @@ def shop_copied_twice(tmp_path_factory: pytest.TempPathFactory, spark: SparkSess
     """Two tables, copied twice: five rows each, then two more; not to be changed by tests."""
     shop = Shop(tmp_path_factory.mktemp("copied"))
     shop.configure(tables=["orders", "customers"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.spark.session.stop_session", lambda _session: None)
-        for name, content in (("a", rows(1, 5)), ("b", rows(6, 7))):
-            for table in ("orders", "customers"):
-                shop.add(table, name, content)
-            assert Commands(shop.root)("run").code == 0
+    for name, content in (("a", rows(1, 5)), ("b", rows(6, 7))):
+        for table in ("orders", "customers"):
+            shop.add(table, name, content)
+        assert Commands(shop.root)("run").code == 0
     return shop
 
 

@@ -108,7 +108,7 @@ def test_run(shop: Shop, spark_cli: Commands) -> None:
 
     document = answer(spark_cli, "run", code=2)
 
-    assert set(document) == TOP | {"runs"}
+    assert set(document) == TOP | {"runs", "errors"}
     assert document["command"] == "run"
     [run] = document["runs"]
     assert set(run) == RUN
@@ -153,7 +153,7 @@ def test_plan_and_apply(shop: Shop, spark_cli: Commands) -> None:
 
     applied = answer(spark_cli, "apply", plan["plan_id"])
 
-    assert set(applied) == TOP | {"runs"}
+    assert set(applied) == TOP | {"runs", "errors"}
     assert applied["command"] == "apply"
     [run] = applied["runs"]
     assert set(run) == RUN

@@ -85,7 +85,6 @@ def database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Database]:
     """An empty database of the test's own."""
-    monkeypatch.setattr("holdfast.spark.session.stop_session", lambda _session: None)
     monkeypatch.setenv("SHOP_USER", USER)
     monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
     name = f"shop_{abs(hash(request.node.nodeid))}"

@@ -25,19 +25,25 @@ class Lines:
         self._total = 0
         self._done = 0
 
-    def begin(self, tables: list[str]) -> None:
+    def begin(self, tables: list[str], doing: str = "copying") -> None:
         """Say how many tables there are."""
         self._total = len(tables)
+
+    def planned(self, table: str) -> None:
+        """Say that a table's plan is made."""
+        self._say(f"{table}: planned")
 
     def phase(self, table: str, phase: str) -> None:
         """Say nothing: phases are short and would fill a log."""
 
     def done(self, outcome: TableOutcome) -> None:
         """Say how a table ended."""
+        self._say(f"{outcome.table}: {describe(outcome)}")
+
+    def _say(self, text: str) -> None:
         with self._lock:
             self._done += 1
-            count = f"[{self._done}/{self._total}]"
-            sys.stderr.write(f"{count} {outcome.table}: {describe(outcome)}\n")
+            sys.stderr.write(f"[{self._done}/{self._total}] {text}\n")
             sys.stderr.flush()
 
 
@@ -50,9 +56,14 @@ class Bar:
         self._phases: dict[str, str] = {}
         self._task = progress.add_task("starting Spark", total=None, now="")
 
-    def begin(self, tables: list[str]) -> None:
+    def begin(self, tables: list[str], doing: str = "copying") -> None:
         """Show the bar."""
-        self._progress.update(self._task, total=len(tables), description="copying")
+        self._progress.update(self._task, total=len(tables), description=doing)
+
+    def planned(self, table: str) -> None:
+        """Move the bar on."""
+        with self._lock:
+            self._finish(table)
 
     def phase(self, table: str, phase: str) -> None:
         """Show what a table is doing."""
@@ -63,11 +74,14 @@ class Bar:
     def done(self, outcome: TableOutcome) -> None:
         """Move the bar on."""
         with self._lock:
-            self._phases.pop(outcome.table, None)
-            self._progress.advance(self._task)
             if outcome.status == "failed":
                 self._progress.console.print(f"{outcome.table}: failed", style="red")
-            self._show()
+            self._finish(outcome.table)
+
+    def _finish(self, table: str) -> None:
+        self._phases.pop(table, None)
+        self._progress.advance(self._task)
+        self._show()
 
     def _show(self) -> None:
         now = ", ".join(f"{table} ({phase})" for table, phase in list(self._phases.items())[:3])

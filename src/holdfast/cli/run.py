@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.context import TablesOption, context_of
-from holdfast.cli.output import OutputFormat, OutputOption, console, print_json
+from holdfast.cli.output import OutputFormat, OutputOption, console, print_error, print_json
 from holdfast.cli.progress import showing_progress
+from holdfast.errors import HoldfastError, Interrupted
 
 if TYPE_CHECKING:
     from holdfast.pipelines.running import RunResult
@@ -42,26 +44,36 @@ def run(
 ) -> None:
     """Copy what is new in every table, and remember how far it got."""
     results: list[RunResult] = []
+    errors: dict[str, HoldfastError] = {}
     with context_of(context).project() as project:
         names = [pipeline] if pipeline else list(project.config.pipeline)
         for name in names:
-            with showing_progress() as progress:
-                result = project.run(
-                    name,
-                    tables=table or (),
-                    full_refresh=full_refresh,
-                    resume=resume,
-                    allow_failed_checks=allow_failed_checks,
-                    progress=progress,
-                )
+            try:
+                with showing_progress() as progress:
+                    result = project.run(
+                        name,
+                        tables=table or (),
+                        full_refresh=full_refresh,
+                        resume=resume,
+                        allow_failed_checks=allow_failed_checks,
+                        progress=progress,
+                    )
+            except HoldfastError as error:
+                if len(names) == 1 or isinstance(error, Interrupted):
+                    raise
+                # It could not start; the others can.
+                errors[name] = error
+                if output is OutputFormat.text:
+                    print_error(error)
+                continue
             results.append(result)
             if output is OutputFormat.text:
                 _print(result)
             if result.run.status == "interrupted":
                 break
     if output is OutputFormat.json:
-        _print_documents("run", results)
-    raise typer.Exit(_exit_code(results))
+        _print_documents("run", results, errors)
+    raise typer.Exit(_exit_code([*(r.run.status for r in results), *("failed" for _ in errors)]))
 
 
 def apply(
@@ -77,10 +89,10 @@ def apply(
     with context_of(context).project() as project, showing_progress() as progress:
         result = project.apply(plan_id, allow_failed_checks=allow_failed_checks, progress=progress)
     if output is OutputFormat.json:
-        _print_documents("apply", [result])
+        _print_documents("apply", [result], {})
     else:
         _print(result)
-    raise typer.Exit(_exit_code([result]))
+    raise typer.Exit(_exit_code([result.run.status]))
 
 
 def _print(result: RunResult) -> None:
@@ -89,14 +101,25 @@ def _print(result: RunResult) -> None:
     print_run(console(), result)
 
 
-def _print_documents(command: str, results: list[RunResult]) -> None:
+def _print_documents(
+    command: str, results: list[RunResult], errors: Mapping[str, HoldfastError]
+) -> None:
     from holdfast.cli import documents
 
-    print_json(command, {"runs": [documents.run(r.run, r.outcomes) for r in results]})
+    said = [
+        {
+            "pipeline": name,
+            "error": type(error).__name__,
+            "message": error.message,
+            "hint": error.hint,
+        }
+        for name, error in errors.items()
+    ]
+    runs = [documents.run(result.run, result.outcomes) for result in results]
+    print_json(command, {"runs": runs, "errors": said})
 
 
-def _exit_code(results: list[RunResult]) -> int:
-    statuses = [result.run.status for result in results]
+def _exit_code(statuses: list[str]) -> int:
     if "interrupted" in statuses:
         return _EXIT_CODES["interrupted"]
     if len(set(statuses)) <= 1:

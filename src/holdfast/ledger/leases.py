@@ -18,6 +18,8 @@ from holdfast.model import Lease
 TTL_SECONDS: Final = 60.0
 _LEASES: Final = Collection("leases", Lease)
 _KEPT_VERSIONS = 20
+_held_here: set[str] = set()
+"""The runs of this process that hold a lease."""
 
 
 class Leases:
@@ -43,7 +45,8 @@ class Leases:
             )
             _LEASES.put(change, pipeline, lease)
             _LEASES.prune(change, pipeline, _KEPT_VERSIONS)
-            return lease
+        _held_here.add(run_id)
+        return lease
 
     def renew(self, pipeline: str, lease: Lease) -> None:
         """Say that the holder is alive; raises `LeaseLost` if it was overtaken."""
@@ -54,6 +57,8 @@ class Leases:
 
     def release(self, pipeline: str, lease: Lease) -> None:
         """Give the right back; harmless if somebody else has it by now."""
+        # First of all: should the ledger fail now, this process knows that it is over.
+        _held_here.discard(lease.run_id)
         with self._ledger.writing() as change:
             current = _LEASES.get(change, pipeline)
             if current is not None and current.generation == lease.generation:
@@ -90,6 +95,8 @@ class Leases:
         """
         if lease.released:
             return False
+        if lease.host == _host() and lease.pid == os.getpid():
+            return lease.run_id in _held_here
         if lease.host == _host():
             return _is_running(lease.pid, lease.process_started)
         return self._age(lease) < timedelta(seconds=lease.ttl_seconds)

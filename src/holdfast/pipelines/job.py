@@ -42,11 +42,14 @@ class Job:
 class Progress(Protocol):
     """Someone who is told how a run goes on; called from several threads."""
 
-    def begin(self, tables: list[str]) -> None:
-        """The tables of this run are known."""
+    def begin(self, tables: list[str], doing: str = "copying") -> None:
+        """It is known which tables there are."""
 
     def phase(self, table: str, phase: str) -> None:
         """A table has got to another phase."""
+
+    def planned(self, table: str) -> None:
+        """It is decided what is to be done with a table."""
 
     def done(self, outcome: TableOutcome) -> None:
         """A table is finished."""
@@ -55,7 +58,10 @@ class Progress(Protocol):
 class Silence:
     """Progress that nobody looks at."""
 
-    def begin(self, tables: list[str]) -> None:
+    def begin(self, tables: list[str], doing: str = "copying") -> None:
+        """Say nothing."""
+
+    def planned(self, table: str) -> None:
         """Say nothing."""
 
     def phase(self, table: str, phase: str) -> None:

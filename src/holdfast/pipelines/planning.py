@@ -18,7 +18,7 @@ from holdfast.spark.opening import open_target, target_path
 
 def make_plan(job: Job, config: Config, tables: Sequence[TableName], progress: Progress) -> Plan:
     """Look at every table, decide what is to be done, and store the decision."""
-    progress.begin([table.key for table in tables])
+    progress.begin([table.key for table in tables], doing="planning")
     with ThreadPoolExecutor(job.pipeline.concurrency) as pool:
         entries = list(pool.map(lambda table: _plan_table(job, table, progress), tables))
     document = pipeline_document(config, job.name)
@@ -45,6 +45,8 @@ def _plan_table(job: Job, table: TableName, progress: Progress) -> PlannedTable:
             )
     except HoldfastError as error:
         return _blocked(job, table, error)
+    finally:
+        progress.planned(table.key)
 
 
 def _planned(job: Job, table: TableName, found: Look, target: str) -> PlannedTable:

@@ -74,15 +74,16 @@ class Project:
     def spark(self) -> SparkSession:
         """The Spark session, started when it is first needed."""
         if self._spark is None:
-            from holdfast.spark.session import start_session
+            from holdfast.spark.session import has_session, start_session
 
+            # A session that was there before, as in a notebook, is left running afterwards.
+            self._owns_spark = not has_session()
             self._spark = start_session(
                 self.config.spark.master,
                 self.config.spark.conf,
                 app_name="holdfast",
                 log_path=self.log_path,
             )
-            self._owns_spark = True
         return self._spark
 
     def run(

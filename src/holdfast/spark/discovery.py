@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -14,13 +12,11 @@ from holdfast.errors import SourceError
 from holdfast.model import TableName
 from holdfast.spark.failures import translated
 from holdfast.spark.filesystem import files_for, join
-from holdfast.spark.jdbc import PARTITION_OPTIONS, quote_identifier
+from holdfast.spark.jdbc import PARTITION_OPTIONS
 
 _SYSTEM_SCHEMAS = frozenset(
     {"information_schema", "pg_catalog", "mysql", "sys", "performance_schema"}
 )
-
-_FOLDED: Final = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
 def tables_of(spark: SparkSession, name: str, pipeline: ReplicatePipeline) -> list[TableName]:
@@ -48,12 +44,12 @@ def _matching(
         # A bare name would be looked up in one schema only, whichever it was found in.
         for schema, table in _jdbc_tables(spark, source):
             if _wanted(discovery, table):
-                yield TableName(name, _qualified(spark, source, schema, table), f"{schema}.{table}")
+                yield TableName(name, f"{schema}.{table}", f"{schema}.{table}")
         return
     if pattern is None:
         for table in _tables(spark, source, None):
             if _wanted(discovery, table):
-                yield TableName(name, _qualified(spark, source, table), table)
+                yield TableName(name, table, table)
         return
     for schema in _schemas(spark, source):
         fields = pattern.match(schema)
@@ -64,8 +60,7 @@ def _matching(
         )
         for table in _tables(spark, source, schema):
             if _wanted(discovery, table):
-                found = _qualified(spark, source, schema, table)
-                yield TableName(name, found, f"{target_schema}.{table}")
+                yield TableName(name, f"{schema}.{table}", f"{target_schema}.{table}")
 
 
 def _wanted(discovery: Discovery, table: str) -> bool:
@@ -97,17 +92,6 @@ def _tables(spark: SparkSession, source: Source, schema: str | None) -> list[str
     files = files_for(spark, root)
     names = [name for name in files.names(root) if name[0] not in "._"]
     return sorted({name.split(f".{source.format}")[0] for name in names})
-
-
-def _qualified(spark: SparkSession, source: Source, *parts: str) -> str:
-    """The name by which the source knows a table that was found there."""
-    url = next((v for k, v in source.options.items() if k.lower() == "url"), "")
-    if source.format != "jdbc" or not url.startswith("jdbc:postgresql:"):
-        return ".".join(parts)
-    # PostgreSQL takes a name without quotes for its lower-case form.
-    return ".".join(
-        part if _FOLDED.fullmatch(part) else quote_identifier(spark, url, part) for part in parts
-    )
 
 
 def _jdbc_tables(spark: SparkSession, source: Source) -> list[tuple[str, str]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+from holdfast.config import Source
 from holdfast.model import Position
 from holdfast.spark.cursor import Cursor, quoted
 from holdfast.spark.measures import Census, Probe, Window, probe_frame
@@ -18,6 +20,8 @@ _IN_ONE_PART: Final = {
     "upperBound": "1",
     "numPartitions": "1",
 }
+_BARE: Final = re.compile(r"[a-z_][a-z0-9_$]*|[A-Z_][A-Z0-9_$]*|[\"`\[].*")
+_BARE_IN_POSTGRESQL: Final = re.compile(r"[a-z_][a-z0-9_$]*|\".*")
 PARTITION_OPTIONS: Final = frozenset(name.lower() for name in _IN_ONE_PART)
 
 
@@ -26,8 +30,8 @@ def probe(
     cursor: Cursor,
     *,
     reader: DataFrameReader,
-    url: str,
-    relation: str,
+    source: Source,
+    table: str,
     low: Position | None,
     ceiling: Position | None,
     skew_limit: Position | None,
@@ -38,14 +42,16 @@ def probe(
     The first query needs no literal, so it reads the same in every dialect. The second is a
     Spark filter, which Spark writes in the dialect of the database.
     """
+    url = url_of(source)
     names = [quote_identifier(frame.sparkSession, url, name) for name in cursor.columns]
     complete = " AND ".join(f"{name} IS NOT NULL" for name in names)
     # A relation, not the `query` option: that one excludes options for partitioned reads.
-    relation = (
+    place = relation(frame.sparkSession, source, table)
+    question = (
         f"(SELECT COUNT(*) AS total, COUNT(CASE WHEN {complete} THEN 1 END) AS present, "
-        f"MAX({names[0]}) AS newest FROM {relation}) holdfast_probe"
+        f"MAX({names[0]}) AS newest FROM {place}) holdfast_probe"
     )
-    totals = reader.options(**_IN_ONE_PART).option("dbtable", relation).load()
+    totals = reader.options(**_IN_ONE_PART).option("dbtable", question).load()
     newest_only = Cursor(cursor.columns[:1], cursor.types[:1])
     found = totals.selectExpr(
         quoted(totals.columns[0]),
@@ -67,7 +73,24 @@ def probe(
     return Probe(Census(total, missing, new.census.in_future), new.rows, new.high, new.digest)
 
 
+def relation(spark: SparkSession, source: Source, name: str) -> str:
+    """What stands for a table in a FROM clause.
+
+    A name is quoted where the database would otherwise take it for another: all of them fold the
+    case of a bare name, PostgreSQL to lower case, most others to upper case.
+    """
+    url = url_of(source)
+    bare = _BARE_IN_POSTGRESQL if url.startswith("jdbc:postgresql:") else _BARE
+    parts = source.table_name(name).split(".")
+    return ".".join(p if bare.fullmatch(p) else quote_identifier(spark, url, p) for p in parts)
+
+
+def url_of(source: Source) -> str:
+    """The database's address; Spark takes its options in any case."""
+    return next(value for name, value in source.options.items() if name.lower() == "url")
+
+
 def quote_identifier(spark: SparkSession, url: str, name: str) -> str:
-    """Quote a column's name the way the database at `url` wants it."""
+    """Quote a name the way the database at `url` wants it."""
     jvm: Any = spark.sparkContext._jvm
     return str(jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(url).quoteIdentifier(name))

@@ -15,6 +15,7 @@ from holdfast.spark.columns import without_own_columns
 from holdfast.spark.failures import translated
 from holdfast.spark.filesystem import is_local
 from holdfast.spark.footers import Footers, read_footers
+from holdfast.spark.jdbc import relation
 from holdfast.spark.reading import reader_for, table_location
 from holdfast.spark.sources import SourceTable
 
@@ -60,7 +61,7 @@ def _load(
         return spark.table(source.table_name(table.source)), None
     reader = reader_for(spark, source, settings.options)
     if source.format == "jdbc":
-        return reader.option("dbtable", source.table_name(table.source)).load(), None
+        return reader.option("dbtable", relation(spark, source, table.source)).load(), None
     location = table_location(spark, source, table)
     if source.format != "parquet" or not is_local(spark, location):
         reader = reader.schema(settings.schema_ddl) if settings.schema_ddl else reader

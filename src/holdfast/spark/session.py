@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from holdfast.errors import SparkFailed
 from holdfast.spark.java import find_java
 
-__all__ = ["SparkSession", "start_session", "stop_session"]
+__all__ = ["SparkSession", "has_session", "start_session", "stop_session"]
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
@@ -67,7 +67,7 @@ def start_session(
     with _starting:
         settings = _settings(master, conf)
         try:
-            if SparkContext._active_spark_context is None:
+            if not has_session():
                 _start_context(master, settings, app_name, log_path)
             else:
                 # Only what was asked for: our defaults must not undo the owner's choices.
@@ -81,6 +81,11 @@ def start_session(
                 f"Spark could not start on {master}: {_reason(error)}",
                 hint=_hint(log_path),
             ) from error
+
+
+def has_session() -> bool:
+    """Whether Spark runs in this process already, started by whomever."""
+    return SparkContext._active_spark_context is not None
 
 
 def stop_session(session: SparkSession) -> None:

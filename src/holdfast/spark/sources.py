@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +54,8 @@ class SourceTable:
     frame: DataFrame
     cursor: Cursor | None
     key: tuple[str, ...]
+    options: Mapping[str, str]
+    """The source's options, with the table's own over them."""
     footers: Footers | None = None
     """What its files say of themselves, where they are Parquet and on this machine."""
 
@@ -73,7 +75,7 @@ class SourceTable:
             resolve_column(schema, column, table=name, role="primary key")
             for column in settings.primary_key
         )
-        return cls(table, source, frame, cursor, key, footers)
+        return cls(table, source, frame, cursor, key, settings.options, footers)
 
     def probe(
         self,
@@ -90,9 +92,9 @@ class SourceTable:
                 return jdbc.probe(
                     self.frame,
                     self.cursor,
-                    reader=reader_for(self.frame.sparkSession, self.source, self.source.options),
-                    url=self.source.options["url"],
-                    relation=self.source.table_name(self.table.source),
+                    reader=reader_for(self.frame.sparkSession, self.source, self.options),
+                    source=self.source,
+                    table=self.table.source,
                     low=low,
                     ceiling=ceiling,
                     skew_limit=skew_limit,
