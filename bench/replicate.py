@@ -44,9 +44,12 @@ class Shop:
     tables: list[str]
     next_id: int = 0
 
-    def grow(self, rows: int) -> datetime:
-        """Add rows to every table and return the watermark from before."""
-        before = _START + timedelta(milliseconds=self.next_id)
+    def grow(self, rows: int) -> dict[str, datetime]:
+        """Add rows to every table and return the watermarks from before, no two alike."""
+        before = {
+            table: _START + timedelta(days=number, milliseconds=self.next_id)
+            for number, table in enumerate(self.tables)
+        }
         for number, table in enumerate(self.tables):
             place = self.directory / table
             place.mkdir(parents=True, exist_ok=True)
@@ -56,7 +59,7 @@ class Shop:
 
     def _rows(self, rows: int, seed: int) -> pa.Table:
         ids = pa.array(range(self.next_id + 1, self.next_id + rows + 1), pa.int64())
-        micros = pc.add(_START_MICROS, pc.multiply(ids, 1000))
+        micros = pc.add(_START_MICROS + seed * 86_400 * 10**6, pc.multiply(ids, 1000))
         chance = pc.random(rows, initializer=seed + self.next_id)
         return pa.table(
             {
@@ -73,12 +76,19 @@ class Shop:
 
 
 def hand_written(
-    spark: SparkSession, source: Path, target: Path, tables: list[str], low: datetime, threads: int
+    spark: SparkSession,
+    source: Path,
+    target: Path,
+    tables: list[str],
+    low: dict[str, datetime],
+    threads: int,
 ) -> None:
     """What people write today: filter by the last watermark, append."""
 
     def copy(table: str) -> None:
-        rows = spark.read.parquet(str(source / table)).where(F.col("updated_at") > F.lit(low))
+        rows = spark.read.parquet(str(source / table)).where(
+            F.col("updated_at") > F.lit(low[table])
+        )
         rows.write.mode("append").parquet(str(target / table))
 
     if threads == 1:
@@ -133,14 +143,14 @@ def _measure(directory: Path, count: int, rows: int, rounds: int) -> None:
         threads: open_project(write_config(directory, tables, threads), spark=spark)
         for threads in (1, 4)
     }
-    contenders: dict[str, Callable[[datetime], None]] = {
+    contenders: dict[str, Callable[[dict[str, datetime]], None]] = {
         "loop, one by one": _loop(spark, directory, tables, 1),
         "holdfast, one by one": _holdfast(projects[1]),
         "loop, 4 threads": _loop(spark, directory, tables, 4),
         "holdfast, 4 side by side": _holdfast(projects[4]),
     }
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    low = _START
+    low = dict.fromkeys(tables, _START)
     for number in range(rounds + 1):
         if number:
             low = shop.grow(rows // 100)
@@ -161,13 +171,13 @@ def _measure(directory: Path, count: int, rows: int, rounds: int) -> None:
 
 def _loop(
     spark: SparkSession, directory: Path, tables: list[str], threads: int
-) -> Callable[[datetime], None]:
+) -> Callable[[dict[str, datetime]], None]:
     target = directory / f"loop-{threads}"
     return lambda low: hand_written(spark, directory / "source", target, tables, low, threads)
 
 
-def _holdfast(project: Project) -> Callable[[datetime], None]:
-    def run(low: datetime) -> None:
+def _holdfast(project: Project) -> Callable[[dict[str, datetime]], None]:
+    def run(low: dict[str, datetime]) -> None:
         result = project.run("shop")
         assert result.run.status == "success", result
 

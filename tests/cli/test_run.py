@@ -249,3 +249,25 @@ def test_a_failed_check_is_told(shop: Shop, spark_cli: Commands) -> None:
     assert allowed.code == 0
     assert "warn shop.orders null_rate" in allowed.out
     assert shop.copy() == shop.source()
+
+
+def test_a_pipeline_that_cannot_start_does_not_stop_the_others(
+    shop: Shop, spark_cli: Commands
+) -> None:
+    """Without a name every pipeline runs; one whose source is not there is said beside them."""
+    lost = shop.section(
+        "lost",
+        tables=None,
+        source='{ format = "parquet", path = "nowhere" }',
+        target='{ path = "other" }',
+        discovery='{ include = ["*"] }',
+    )
+    shop.write_config(lost, shop.section("shop"))
+
+    done = spark_cli("run", "--output", "json")
+
+    assert done.code == 2, done.said
+    [error] = done.json["errors"]
+    assert (error["pipeline"], error["error"]) == ("lost", "SourceError")
+    assert [run["pipeline"] for run in done.json["runs"]] == ["shop"]
+    assert shop.copy() == shop.source()

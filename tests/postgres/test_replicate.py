@@ -163,6 +163,17 @@ def test_names_in_mixed_case(database: Database) -> None:
     assert database.copied("orders") == database.rows("SELECT * FROM orders")
 
 
+def test_a_listed_table_in_mixed_case(database: Database) -> None:
+    """A table's name is taken as it is written, though PostgreSQL would fold its case."""
+    database.execute('CREATE TABLE "Orders" (id int, updated_at timestamptz, n text)')
+    insert(database, 1, 3, table='"Orders"')
+    database.shop.configure(source=database.source(), tables=["Orders"])
+
+    succeed(database)
+
+    assert database.copied("Orders") == database.rows('SELECT * FROM "Orders"')
+
+
 def test_discovery_by_schema(database: Database) -> None:
     """Tables of the schemas that fit are copied to where they are renamed to; views are not."""
     for schema in ("src__acme__eu__shop", "src__acme__us__shop", "other"):

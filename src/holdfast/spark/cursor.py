@@ -74,17 +74,12 @@ class Cursor:
         """Select the rows in `(low, high]`."""
         return f"({self.after(low)} AND {self.up_to(high)})"
 
-    def not_before(self, low: Position | None) -> str:
-        """Select all rows but those that were surely copied: a superset of `after(low)`.
-
-        Rows without a position are among them, so that they can be counted, and it is simple
-        enough for a source to push down.
-        """
+    def not_copied(self, low: Position | None) -> str:
+        """Select the rows past a position, and those that have none, so that they are counted."""
         if low is None:
             return "true"
-        column, bound = self._pair(low, 0)
         missing = " OR ".join(f"{quoted(name)} IS NULL" for name in self.columns)
-        return f"({column} >= {bound} OR {missing})"
+        return f"({self.after(low)} OR {missing})"
 
     def present(self) -> str:
         """Select the rows in which no cursor column is null."""

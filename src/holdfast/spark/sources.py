@@ -139,11 +139,14 @@ class SourceTable:
         cursor = self.cursor
         assert cursor is not None, "a source without a cursor is read whole"
         frame, total = self.frame, None
+        within = cursor.between(low, high)
         if self.footers is not None:
             total = self.footers.rows
             # A filter the footers can answer: only what is left is read and counted.
-            frame = frame.where(cursor.not_before(low))
-        within = cursor.between(low, high)
+            frame = frame.where(cursor.not_copied(low))
+            # What follows does not name the table's own bound again. Spark compiles code for
+            # every constant it meets, and the present is the same for all tables of a run.
+            within = cursor.up_to(high)
         observation = Observation()
         frame = frame.observe(
             observation,
