@@ -38,6 +38,8 @@ class Look:
     """The furthest position that is not in the future."""
     probe: Probe | None
     """What the source holds; `None` if that is counted while its rows are read."""
+    exact: bool
+    """The probe counted listed files, which cannot change without being noticed."""
     watermark: Watermark | None
     watermark_version: int
     intent_version: int
@@ -139,14 +141,16 @@ def look(
     )
     position = _typed(start.low, source)
     skew_limit = _skew_limit(job, source, settings)
-    probe = None
-    if planning or not _counts_while_reading(source, settings):
+    probe = _asked_of_footers(source, settings, position, high, skew_limit)
+    known = probe is not None
+    if probe is None and (planning or not _counts_while_reading(source, settings)):
         probe = source.probe(
             low=position,
             high=high,
             skew_limit=skew_limit,
             window=overlap_window(source, settings.overlap, position),
         )
+    if probe is not None:
         refuse_unsafe(job, table, settings, probe.census, watermark)
     return Look(
         settings=settings,
@@ -158,11 +162,24 @@ def look(
         position=position,
         skew_limit=skew_limit,
         probe=probe,
+        exact=known,
         watermark=watermark,
         watermark_version=version,
         intent_version=intent_version,
         must_publish=start.replaces_all or bool(start.replaces) or contents in ("absent", "empty"),
     )
+
+
+def _asked_of_footers(
+    source: SourceTable,
+    settings: TableSettings,
+    low: Position | None,
+    high: Position | None,
+    skew_limit: Position | None,
+) -> Probe | None:
+    if settings.strategy != "incremental" or source.footers is None or source.cursor is None:
+        return None
+    return source.footers.probe(source.cursor, low=low, high=high, skew_limit=skew_limit)
 
 
 def _counts_while_reading(source: SourceTable, settings: TableSettings) -> bool:

@@ -38,7 +38,7 @@ from holdfast.pipelines.looking import Look, look, overlap_window
 from holdfast.pipelines.outcomes import copied, unchanged
 from holdfast.pipelines.safety import describe_census, refuse_unsafe
 from holdfast.spark.loading import source_columns
-from holdfast.spark.measures import Census
+from holdfast.spark.measures import Census, Measures
 from holdfast.spark.opening import open_target
 from holdfast.spark.sources import CountedRows, SourceTable
 from holdfast.spark.targets import Staging, Target
@@ -161,7 +161,15 @@ class TableReplication:
             with_metadata=self._job.pipeline.metadata_columns,
             census=counted.census,
             measures=counted.measures,
+            known=self._known(found, batch, null_columns),
         )
+
+    def _known(self, found: Look, batch: Batch, null_columns: tuple[str, ...]) -> Measures | None:
+        """What the rows will be if as many are read as the source's files say there are."""
+        if not found.exact or found.probe is None or null_columns:
+            return None
+        # All rows up to the bound, hence the one at the bound too.
+        return Measures(found.probe.rows, found.probe.high, {}, "")
 
     def _rows(self, found: Look, batch: Batch, null_columns: tuple[str, ...]) -> CountedRows:
         source, probe = found.source, found.probe

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from holdfast.spark.filesystem import LocalFiles, files_for, local_path
+from holdfast.spark.filesystem import is_local, local_path
 
 
 def count_rows(
@@ -17,12 +17,17 @@ def count_rows(
 
     A Parquet footer says it without a Spark job, where this process can open the file.
     """
-    if file_format == "parquet" and isinstance(files_for(spark, place), LocalFiles):
+    if has_footers(spark, file_format, place):
         return sum(parquet_rows(path) for path in sorted(local_path(place).glob("part-*")))
     reader = spark.read.format(file_format).schema(schema).options(**options)
     if file_format == "csv":
         reader = reader.option("multiLine", "true")
     return reader.load(place).count()
+
+
+def has_footers(spark: SparkSession, file_format: str, place: str) -> bool:
+    """Whether files say how many rows they have, to this process, without a Spark job."""
+    return file_format == "parquet" and is_local(spark, place)
 
 
 def parquet_rows(path: Path) -> int:

@@ -25,7 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from holdfast.model import Batch, BatchManifest, Contents
 from holdfast.spark.columns import BATCH_DIRECTORY
-from holdfast.spark.counting import count_rows
+from holdfast.spark.counting import count_rows, has_footers
 from holdfast.spark.failures import translated
 from holdfast.spark.filesystem import ASIDE, files_for, join
 from holdfast.spark.measures import Measures
@@ -202,7 +202,13 @@ class DirectoryTarget(Target):
 
     def _stage_rows(self, staging: Staging, schema: StructType) -> Measures:
         place = self._places.staged_batch(staging.batch.batch_id)
-        return write_measured(staging, schema, lambda rows: self._write(rows, place))
+        count = None
+        if has_footers(self._spark, self._format, place):
+            count = lambda: self._count(place, schema)  # noqa: E731 - a name for what is passed
+        return write_measured(staging, schema, lambda rows: self._write(rows, place), count)
+
+    def _count(self, place: str, schema: StructType) -> int:
+        return count_rows(self._spark, self._format, place, schema, self._options)
 
     def _stage_merged(self, staging: Staging, schema: StructType) -> Measures:
         """Write the whole table with the source's rows merged in."""
@@ -267,7 +273,7 @@ class DirectoryTarget(Target):
         self, staging: Staging, schema: StructType, measures: Measures, whole: bool
     ) -> BatchManifest:
         place = self._places.staged_batch(staging.batch.batch_id)
-        written = count_rows(self._spark, self._format, place, schema, self._options)
+        written = self._count(place, schema)
         return describe(staging, schema, measures, written=written, whole_table=whole)
 
     def _batch_names(self) -> list[str]:

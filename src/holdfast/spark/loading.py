@@ -68,15 +68,15 @@ def _load(
         return reader.load(location), None
     if settings.schema_ddl:
         frame = reader.schema(settings.schema_ddl).load(location)
-        return frame, read_footers(frame.inputFiles())
+        return frame, read_footers(frame.inputFiles(), settings.watermark)
     if known is not None and _merges_columns(settings.options):
         schema = StructType.fromJson(json.loads(known.schema))
         frame = reader_for(spark, source, settings.options).schema(schema).load(location)
-        footers = read_footers(frame.inputFiles())
+        footers = read_footers(frame.inputFiles(), settings.watermark)
         if footers is not None and footers.kinds == known.kinds:
             return frame, footers
     frame = reader.load(location)
-    return frame, read_footers(frame.inputFiles())
+    return frame, read_footers(frame.inputFiles(), settings.watermark)
 
 
 def _merges_columns(options: Mapping[str, str]) -> bool:

@@ -40,6 +40,8 @@ class Staging:
     """What is known of the whole source; to be asked once the rows were read."""
     measures: Callable[[], Measures] | None = None
     """What the rows are found to be as they are read, where that is measured already."""
+    known: Measures | None = None
+    """What the rows are, for sure, if as many are written: then they need not be measured."""
 
 
 class Target(ABC):

@@ -37,9 +37,21 @@ def merges_into_table(staging: Staging) -> bool:
 
 
 def write_measured(
-    staging: Staging, schema: StructType, write: Callable[[DataFrame], None]
+    staging: Staging,
+    schema: StructType,
+    write: Callable[[DataFrame], None],
+    count: Callable[[], int] | None = None,
 ) -> Measures:
-    """Write the source's rows, measuring them on the way."""
+    """Write the source's rows, measuring them on the way.
+
+    `count` says how many rows were written; a target that can tell for little spares the rows
+    being counted as they pass, which costs more than to write a few of them.
+    """
+    if staging.known is not None and count is not None:
+        write(_fitted(staging.rows, staging, schema))
+        if count() == staging.known.rows:
+            return staging.known
+        # The source changed under the read: write again, and look at every row.
     if staging.measures is not None:
         write(_fitted(staging.rows, staging, schema))
         return staging.measures()
