@@ -5,7 +5,7 @@ contenders copy them to Parquet with the same Spark session, one after the other
 loop keeps no books at all: it is handed the watermark it should start from, reads no bound,
 counts nothing, and leaves half a batch behind if it is killed.
 
-    python -m bench.replicate [--tables 20] [--rows 100000] [--rounds 7]
+    python -m bench.replicate [--tables 20] [--rows 100000] [--rounds 7] [--int96]
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Shop:
 
     directory: Path
     tables: list[str]
+    int96: bool = False
     next_id: int = 0
 
     def grow(self, rows: int) -> dict[str, datetime]:
@@ -53,7 +54,11 @@ class Shop:
         for number, table in enumerate(self.tables):
             place = self.directory / table
             place.mkdir(parents=True, exist_ok=True)
-            pq.write_table(self._rows(rows, number), place / f"part-{self.next_id:012}.parquet")
+            pq.write_table(
+                self._rows(rows, number),
+                place / f"part-{self.next_id:012}.parquet",
+                use_deprecated_int96_timestamps=self.int96,
+            )
         self.next_id += rows
         return before
 
@@ -124,20 +129,29 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=20)
     parser.add_argument("--rows", type=int, default=100_000, help="rows a table to begin with")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--int96",
+        action="store_true",
+        help="timestamps as Spark writes them by default, which have no statistics",
+    )
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
     try:
-        _measure(directory, arguments.tables, arguments.rows, arguments.rounds)
+        shop = Shop(
+            directory / "source",
+            [f"table_{number:02}" for number in range(arguments.tables)],
+            arguments.int96,
+        )
+        _measure(directory, shop, arguments.rows, arguments.rounds)
     finally:
         shutil.rmtree(directory)
 
 
-def _measure(directory: Path, count: int, rows: int, rounds: int) -> None:
+def _measure(directory: Path, shop: Shop, rows: int, rounds: int) -> None:
     out = Console()
-    tables = [f"table_{number:02}" for number in range(count)]
+    tables, count = shop.tables, len(shop.tables)
     out.print(f"{count} tables, {count * rows:,} rows, {rounds} rounds of 1 % new rows")
     spark = start_session("local[*]", {}, app_name="bench", log_path=directory / "spark.log")
-    shop = Shop(directory / "source", tables)
     shop.grow(rows)
     projects = {
         threads: open_project(write_config(directory, tables, threads), spark=spark)

@@ -16,7 +16,9 @@ def utc_now() -> datetime:
 
 def isoformat(moment: datetime) -> str:
     """Write a moment the one way Holdfast writes moments: `2025-03-15T14:30:00.000000Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Not strftime: it writes the year 1 as "1" on some systems.
+    plain = moment.astimezone(UTC).replace(tzinfo=None)
+    return plain.isoformat(timespec="microseconds") + "Z"
 
 
 def describe_age(age: timedelta) -> str:

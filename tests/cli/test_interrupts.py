@@ -64,10 +64,12 @@ def test_interrupted_twice_and_nothing_is_lost(shop: Shop, spark_cli: Commands) 
     make_slow_table(slow)
     staging = shop.root / "lake" / ".holdfast" / "staging" / "shop.slow"
 
-    def writing() -> bool:
-        return any(staging.rglob("*.parquet")) and bool(visible_files(shop.root / "lake/orders"))
-
     terminal = Terminal(shop.root, "run")
+
+    def writing() -> bool:
+        # The quick table is done and said to be, the slow one is half way.
+        return any(staging.rglob("*.parquet")) and "1/2" in terminal.raw
+
     wait_until(lambda: writing() or not terminal.running, "the copy has begun")
     terminal.send(signal.SIGINT)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from config_files import COMPLETE, Load, Problems
 
-from holdfast.config import CheckName, ChecksConfig, Severity, Strategy
+from holdfast.config import ChecksConfig
+from holdfast.model import CheckName, Severity, Strategy
 
 CHECKS = COMPLETE + "[pipeline.bronze.checks]\n"
 

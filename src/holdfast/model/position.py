@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import total_ordering
@@ -66,10 +66,11 @@ class Position:
         """Return the place `span` earlier in the first column, before every tie in it."""
         first = _PARSERS[_family(self.types[0])](self.values[0])
         if isinstance(first, datetime):
-            text = str((first - span).isoformat())
+            beginning = datetime.min.replace(tzinfo=first.tzinfo)
+            text = max(first - min(span, first - beginning), beginning).isoformat()
         elif isinstance(first, date):
             # Whole days, rounded up: an overlap may read too much, never too little.
-            days = -(-span // timedelta(days=1))
+            days = min(-(-span // timedelta(days=1)), (first - date.min).days)
             text = (first - timedelta(days=days)).isoformat()
         else:
             raise UsageError(
@@ -88,10 +89,6 @@ class Position:
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day, tzinfo=UTC)
         return None
-
-    def untyped(self) -> Position:
-        """Forget the types, as when the configuration names other columns."""
-        return replace(self, types=(UNTYPED,) * len(self.types))
 
     def __lt__(self, other: Position) -> bool:
         for type_name, mine, theirs in zip(self.types, self.values, other.values, strict=False):

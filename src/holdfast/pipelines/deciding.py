@@ -49,6 +49,12 @@ def decide_start(
             hint="Bring it back, or copy everything again: "
             f"holdfast run --full-refresh --table {table}",
         )
+    if strategy == "merge" and watermark.batch and watermark.batch.strategy == "incremental":
+        raise TargetError(
+            f"{table}: the target {location} was copied by `incremental` and may hold several "
+            "versions of a row, of which a merge keeps one.",
+            hint=f"Copy it again as it is now: holdfast run --full-refresh --table {table}",
+        )
     reason = "rewound" if watermark.cause == "rewind" else "watermark"
     return Start(reason, watermark.position, replaces=watermark.retire)
 

@@ -7,7 +7,15 @@ from datetime import timedelta
 
 from holdfast.config import TableSettings
 from holdfast.errors import SchemaConflict, UsageError
-from holdfast.model import Batch, PlannedTable, Position, SourceColumns, TableName, Watermark
+from holdfast.model import (
+    Batch,
+    Contents,
+    PlannedTable,
+    Position,
+    SourceColumns,
+    TableName,
+    Watermark,
+)
 from holdfast.pipelines.deciding import Start, decide_start
 from holdfast.pipelines.identity import new_id
 from holdfast.pipelines.job import Job
@@ -166,8 +174,29 @@ def look(
         watermark=watermark,
         watermark_version=version,
         intent_version=intent_version,
-        must_publish=start.replaces_all or bool(start.replaces) or contents in ("absent", "empty"),
+        must_publish=_must_publish(job, settings, start, contents, watermark),
     )
+
+
+def _must_publish(
+    job: Job,
+    settings: TableSettings,
+    start: Start,
+    contents: Contents,
+    watermark: Watermark | None,
+) -> bool:
+    if contents in ("absent", "empty") or start.replaces:
+        return True
+    # A source that has been empty all along has been published as such.
+    never_had_rows = (
+        watermark is not None
+        and watermark.cause == "run"
+        and watermark.position is None
+        and watermark.rows == 0
+        and settings.strategy != "full_refresh"
+        and not job.full_refresh
+    )
+    return start.replaces_all and not never_had_rows
 
 
 def _asked_of_footers(
