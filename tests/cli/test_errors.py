@@ -459,7 +459,7 @@ def test_a_ledger_of_a_newer_format(shop: Shop, spark_cli: Commands) -> None:
         database.execute("PRAGMA user_version = 99")
 
     for words in (("run",), ("state", "show"), ("state", "migrate")):
-        assert_told(spark_cli(*words), "has format 99", "pip install --upgrade holdfast")
+        assert_told(spark_cli(*words), "has format 99", "pip install --upgrade .")
 
     with sqlite3.connect(shop.ledger) as database:
         database.execute("PRAGMA user_version = 1")

@@ -168,7 +168,7 @@ def test_a_closed_sqlite_ledger_is_one_file(tmp_path: Path) -> None:
 @files
 @pytest.mark.parametrize(
     ("found", "advice"),
-    [(99, "pip install --upgrade holdfast"), (0, "holdfast state migrate")],
+    [(99, "pip install --upgrade ."), (0, "holdfast state migrate")],
 )
 def test_another_format_is_refused(tmp_path: Path, name: str, found: int, advice: str) -> None:
     """A newer or older format is refused with both numbers and the command to run."""

@@ -14,7 +14,7 @@ def check_format(location: str, found: int) -> None:
         f"The ledger {location} has format {found}; this Holdfast reads and writes format "
         f"{FORMAT_VERSION}.",
         hint=(
-            "A newer Holdfast wrote it. Run: pip install --upgrade holdfast"
+            "A newer Holdfast wrote it. In a newer checkout, run: pip install --upgrade ."
             if found > FORMAT_VERSION
             else "An older Holdfast wrote it. Run: holdfast state migrate"
         ),
