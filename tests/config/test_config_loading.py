@@ -292,3 +292,18 @@ def test_configuration_needs_neither_spark_nor_the_command_line() -> None:
     code = "import sys, holdfast.config; print({'pyspark', 'typer', 'rich'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_two_pipelines_do_not_share_a_target(tmp_path: Path) -> None:
+    """A table that two pipelines would copy to one place is named with both of them."""
+    path = tmp_path / "holdfast.toml"
+    path.write_text(COMPLETE + COMPLETE.replace("pipeline.bronze", "pipeline.silver"))
+
+    with pytest.raises(ConfigError) as refused:
+        load_config(path)
+
+    said = [str(problem) for problem in refused.value.problems]
+    assert any(
+        text.startswith("pipeline.silver.target.path: orders is copied there by pipeline bronze")
+        for text in said
+    ), said

@@ -181,3 +181,59 @@ def test_an_appended_table_is_not_merged_into(shop: Workshop) -> None:
     assert "--full-refresh" in refused.failure.hint
     shop.copy(full_refresh=True)
     assert shop.copied() == [{"id": 1, "ts": at(2)}]
+
+
+def test_a_schema_that_reads_other_types_than_the_files_have(shop: Workshop) -> None:
+    """Footers count in the file's unit; a column read as another type is not left to them."""
+    settings = 'watermark = "ts"\nmax_future_skew = "10000 days"'
+    source = 'format = "parquet", path = "source", schema = "id bigint, ts bigint"'
+    shop.configure(settings, source=source)
+    shop.add(rows(1, 2), types={"ts": pa.timestamp("ms", tz="UTC")})
+    first = shop.run()
+    shop.add(rows(3, 4), types={"ts": pa.timestamp("ms", tz="UTC")})
+    second = shop.run()
+
+    assert {first.status, second.status} <= {"copied", "failed"}
+    if second.status == "copied":
+        assert shop.ids() == [1, 2, 3, 4]
+
+
+def test_a_partition_column_hides_one_in_the_files(shop: Workshop) -> None:
+    """Where directories name columns, the files' own values are not what Spark reads."""
+    shop.configure('watermark = "id"')
+    for name, ids in (("5", [100, 101]), ("6", [102, 103])):
+        place = shop.source() / f"id={name}"
+        place.mkdir(parents=True)
+        parquet.write_table(pa.table({"id": ids, "v": ids}), place / "a.parquet")
+        assert shop.run().status == "copied"
+
+    assert shop.ids() == [5, 5, 6, 6]
+
+
+def test_another_watermark_column_is_not_compared_with_the_old_value(shop: Workshop) -> None:
+    """A value of one column says nothing about another: a person has to say where it stands."""
+    shop.configure('watermark = "id"')
+    shop.add([{"id": 100, "seq": 1}, {"id": 200, "seq": 2}])
+    shop.copy()
+    shop.configure('watermark = "seq"')
+    shop.add([{"id": 300, "seq": 3}])
+
+    refused = shop.run()
+
+    assert refused.failure is not None
+    assert "the cursor is seq now" in refused.failure.message
+    assert "holdfast state set p.t" in refused.failure.hint
+    with shop.open() as project:
+        project.state.set("p.t", ["2"])
+    assert shop.copy().rows == 1
+    assert shop.ids() == [100, 200, 300]
+
+
+def test_a_path_that_spark_takes_for_a_pattern_is_refused(shop: Workshop) -> None:
+    """Spark would read `source1` for `source[1]`."""
+    shop.configure('watermark = "ts"', source='format = "parquet", path = "source[1]"')
+
+    outcome = shop.run()
+
+    assert outcome.failure is not None
+    assert "take the source's path for a pattern" in outcome.failure.message

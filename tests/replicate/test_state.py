@@ -360,9 +360,8 @@ def test_set_after_a_rewind_is_refused_until_it_ran(shop: Workshop) -> None:
 
 def test_rewind_never_crosses_a_merge(shop: Workshop) -> None:
     """A merge wrote the batches before it anew: they are no longer there to keep."""
-    copy_one_by_one(shop, 1)
     shop.configure(MERGE)
-    copy_one_by_one(shop, 2)
+    copy_one_by_one(shop, 1, 2)
     shop.configure('watermark = "ts"')
     copy_one_by_one(shop, 3)
 

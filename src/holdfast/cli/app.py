@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from holdfast.cli import demo, doctor, plan, setup, state, status
 from holdfast.cli import run as run_command
 from holdfast.cli.context import Context
 from holdfast.cli.output import print_error
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Interrupted
 
 # Found through its subclass: Typer carries a click of its own, whose classes are not click's.
 _Mistyped: Any = typer.BadParameter.__base__
@@ -41,8 +42,12 @@ class _Commands(TyperGroup):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        with _mistyped_fails():
-            return super().invoke(ctx)
+        try:
+            with _mistyped_fails():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            # Typer would end without a word.
+            raise Interrupted("Interrupted.", hint="Run it again to go on.") from None
 
 
 app = typer.Typer(
@@ -95,6 +100,8 @@ def run() -> None:
     with suppress(ValueError):
         # Like Ctrl-C, also before a run has begun: leases are given back and Java is ended.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # py4j reports an interrupted call to the root logger, which would print its trace.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         app()
     except HoldfastError as error:

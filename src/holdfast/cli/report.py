@@ -66,6 +66,8 @@ def print_plan(out: Console, plan: Plan) -> None:
     for entry in plan.tables:
         if entry.failure is not None:
             _print_failure(out, entry.failure.message, entry.failure.hint)
+    if any(entry.action == "blocked" for entry in plan.tables):
+        return
     out.print(Text(f"Made {isoformat(plan.created_at)}. Run exactly this with:"))
     out.print(Text(f"  holdfast apply {plan.plan_id}", style="cyan"))
 

@@ -47,6 +47,7 @@ class Config(Section):
             return
         if not pipelines:
             yield Finding(("pipeline",), "expected at least one pipeline, as in [pipeline.bronze]")
+        yield from _shared_targets(pipelines)
         for name in pipelines:
             if not _PIPELINE_NAME.fullmatch(name):
                 message = "a pipeline's name starts with a letter or _ and goes on with letters,"
@@ -59,3 +60,19 @@ class Config(Section):
         meant = closest(name, self.pipeline)
         hint = f"Did you mean {meant}?" if meant else f"There are {', '.join(self.pipeline)}."
         raise UsageError(f"There is no pipeline {name}.", hint=hint)
+
+
+def _shared_targets(pipelines: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the tables that two pipelines would copy to the same place."""
+    owners: dict[tuple[str, str], str] = {}
+    for name, pipeline in pipelines.items():
+        target = pipeline.get("target") if isinstance(pipeline, Mapping) else None
+        path = target.get("path") if isinstance(target, Mapping) else None
+        tables = pipeline.get("tables") if isinstance(pipeline, Mapping) else None
+        if not isinstance(path, str) or not isinstance(tables, list | tuple):
+            continue
+        for table in tables:
+            owner = owners.setdefault((path.rstrip("/"), str(table)), str(name))
+            if owner != name:
+                message = f"{table} is copied there by pipeline {owner} already; choose another"
+                yield Finding(("pipeline", str(name), "target", "path"), message)

@@ -16,6 +16,7 @@ UNTYPED = ""
 """The type of a value that a person wrote; it takes its column's type when it is first used."""
 
 INTEGER_TYPES = frozenset({"tinyint", "smallint", "int", "bigint"})
+_DECIMAL_DIGITS = 38
 TEMPORAL_TYPES = frozenset({"timestamp", "timestamp_ntz", "date"})
 
 
@@ -32,9 +33,19 @@ def is_cursor_type(name: str) -> bool:
 def canonical(type_name: str, text: str) -> str:
     """Write a value the one way its type is written, or raise `UsageError`."""
     try:
+        if type_name.startswith("decimal("):
+            _refuse_finer(type_name, text)
         return _FORMATS[_family(type_name)](text)
-    except (ValueError, InvalidOperation) as error:
+    except (ValueError, InvalidOperation, OverflowError) as error:
         raise UsageError(f"{text!r} is not a value of type {type_name}.") from error
+
+
+def _refuse_finer(type_name: str, text: str) -> None:
+    """Refuse digits the type has no place for: Spark would round them, maybe past a row."""
+    scale = int(type_name.rstrip(")").rpartition(",")[2])
+    exponent = Decimal(text).normalize().as_tuple().exponent
+    if isinstance(exponent, int) and -exponent > scale:
+        raise ValueError(f"{text} has more than {scale} digits after the point")
 
 
 @total_ordering
@@ -54,6 +65,11 @@ class Position:
             raise UsageError(
                 f"The position ({self}) has {len(self.values)} value(s), "
                 f"but the cursor has {len(columns)} column(s): {', '.join(columns)}."
+            )
+        if [name.lower() for name in columns] != [name.lower() for name in self.columns]:
+            raise UsageError(
+                f"The position ({self}) is one of {', '.join(self.columns)}, "
+                f"but the cursor is {', '.join(columns)} now."
             )
         values = tuple(canonical(new, text) for new, text in zip(types, self.values, strict=True))
         return Position(columns, types, values)
@@ -121,6 +137,13 @@ def _date(text: str) -> date:
     return datetime.fromisoformat(text).date()
 
 
+def _plain_decimal(text: str) -> str:
+    value = Decimal(text)
+    if not value.is_finite() or value.adjusted() > _DECIMAL_DIGITS:
+        raise ValueError(f"{text} is no number with at most {_DECIMAL_DIGITS} digits")
+    return format(value, "f")
+
+
 # Values of one family only ever meet values of the same family.
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "timestamp": _timestamp,
@@ -137,7 +160,7 @@ _FORMATS: dict[str, Callable[[str], str]] = {
     "timestamp_ntz": lambda text: _timestamp_ntz(text).isoformat(timespec="microseconds"),
     "date": lambda text: _date(text).isoformat(),
     "integer": lambda text: str(int(text)),
-    "decimal": lambda text: format(Decimal(text), "f"),
+    "decimal": _plain_decimal,
     "string": str,
     UNTYPED: str,
 }

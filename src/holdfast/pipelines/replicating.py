@@ -122,7 +122,7 @@ class TableReplication:
         manifest = found.target.stage(self._staging(found, batch))
         reach("after_write", self._table.key)
         census = Census(manifest.source_rows, manifest.without_cursor, manifest.in_future)
-        if manifest.rows == 0 and not found.must_publish:
+        if manifest.rows == 0 and not found.must_publish and not batch.expected_rows:
             self._refuse(batch, found.target, manifest, ())
             self._abandon(batch, found.target)
             return self._unchanged(found, census, recovered)

@@ -149,6 +149,11 @@ class StateBook:
                     f"{table} has no watermark in version {version}.",
                     hint=f"holdfast state history {table}",
                 )
+            steps = self._records.watermarks.history(view, table)
+            newer = [step for info, step in steps if info.version > version and step]
+            if any(step.batch and step.batch.replaces_all for step in newer):
+                # The rows up to there were replaced since: only going back is safe.
+                self._refuse_going_forward(table, here, old.position)
             return old.position
         if to is None or not 0 < len(to) <= len(here.columns):
             raise UsageError(
@@ -157,12 +162,16 @@ class StateBook:
             )
         columns, types = here.columns[: len(to)], here.types[: len(to)]
         wanted = Position(columns, types, tuple(to)).typed(columns, types)
-        if not wanted < here and wanted != here:
+        self._refuse_going_forward(table, here, wanted)
+        return wanted
+
+    def _refuse_going_forward(self, table: str, here: Position, wanted: Position) -> None:
+        if wanted != here and not wanted < here:
             raise UsageError(
                 f"{wanted} lies after the watermark of {table} ({here}).",
-                hint=f"To skip rows on purpose: holdfast state set {table} {' '.join(to)}",
+                hint="To skip rows on purpose: "
+                f"holdfast state set {table} {' '.join(wanted.values)}",
             )
-        return wanted
 
     def _refuse_going_back(
         self, view: Transaction, table: str, current: Watermark | None, wanted: Position
@@ -271,6 +280,10 @@ def _lies_before(wanted: Position, reached: Position) -> bool:
 
 def _types_of(current: Watermark | None, columns: Sequence[str]) -> tuple[str, ...]:
     position = current.position if current else None
-    if position is not None and position.columns == tuple(columns):
+    if position is not None and _same_names(position.columns, columns):
         return position.types
     return (UNTYPED,) * len(columns)
+
+
+def _same_names(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    return [name.lower() for name in ours] == [name.lower() for name in theirs]

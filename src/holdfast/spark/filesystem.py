@@ -221,6 +221,11 @@ def is_local(spark: SparkSession, path: str) -> bool:
     return scheme == "file"
 
 
+def is_pattern(path: str) -> bool:
+    """Whether Spark would read other files than the path names, as it does with `a[1]`."""
+    return any(character in path for character in "*?[]{}\\")
+
+
 def local_path(path: str) -> Path:
     """Turn `file:///a/b` or `/a/b` into a path."""
     parsed = urlparse(path)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from holdfast.clock import isoformat
 from holdfast.model import Position
+from holdfast.model.position import INTEGER_TYPES
 from holdfast.spark.cursor import Cursor
 from holdfast.spark.filesystem import local_path
 from holdfast.spark.measures import Census, Probe
@@ -25,6 +26,12 @@ FILE_LIMIT: Final = 5_000
 _ONE_BY_ONE: Final = 16
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SPARK_TYPES: Final[dict[str, frozenset[str]]] = {
+    "timestamp": frozenset({"timestamp", "timestamp_ntz"}),
+    "date": frozenset({"date"}),
+    "integer": INTEGER_TYPES,
+    "": frozenset(),
+}
 _MICROS: Final = {"microseconds": 1, "milliseconds": 1000}
 
 
@@ -49,6 +56,10 @@ class Footers:
     """A digest of each different set of columns among the files, sorted."""
     groups: tuple[RowGroup, ...] | None
     """The parts that have rows; `None` if one does not say between which values they lie."""
+    families: tuple[str, ...]
+    """What the values are in the files, sorted: `timestamp`, `date`, `integer`."""
+    partitioned: bool
+    """Some columns are in the names of directories, of which the footers know nothing."""
 
     def probe(
         self,
@@ -63,7 +74,10 @@ class Footers:
         It takes reading when a part of a file lies on both sides of a bound, as happens when
         files are rewritten instead of added.
         """
-        if self.groups is None or len(cursor.columns) != 1:
+        if self.groups is None or len(cursor.columns) != 1 or self.partitioned:
+            return None
+        # A schema of the user's own may read a column as something else than it was written.
+        if any(cursor.types[0] not in _SPARK_TYPES[family] for family in self.families):
             return None
         if any(len(p.values) != 1 for p in (low, high, skew_limit) if p is not None):
             return None
@@ -110,15 +124,27 @@ def read_footers(files: Sequence[str], column: str | None) -> Footers | None:
                 found = list(pool.map(lambda path: _footer(path, column), paths))
     except (ArrowException, OSError):
         return None
-    known = all(groups is not None for _, _, groups in found)
+    known = all(footer.groups is not None for footer in found)
     return Footers(
-        rows=sum(rows for rows, _, _ in found),
-        kinds=tuple(sorted({kind for _, kind, _ in found})),
-        groups=tuple(g for _, _, groups in found for g in groups or ()) if known else None,
+        rows=sum(footer.rows for footer in found),
+        kinds=tuple(sorted({footer.kind for footer in found})),
+        groups=tuple(g for footer in found for g in footer.groups or ()) if known else None,
+        families=tuple(sorted({footer.family for footer in found})),
+        partitioned=any("=" in path.parent.as_posix() for path in paths),
     )
 
 
-def _footer(path: Path, column: str | None) -> tuple[int, str, list[RowGroup] | None]:
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    """The footer of one file."""
+
+    rows: int
+    kind: str
+    groups: list[RowGroup] | None
+    family: str
+
+
+def _footer(path: Path, column: str | None) -> _Footer:
     from pyarrow import parquet
 
     metadata = parquet.read_metadata(path)
@@ -126,18 +152,20 @@ def _footer(path: Path, column: str | None) -> tuple[int, str, list[RowGroup] | 
     columns = str(metadata.schema).partition("\n")[2].encode()
     written_by_spark = (metadata.metadata or {}).get(_SPARK_SCHEMA, b"")
     digest = hashlib.sha256(columns + b"\0" + written_by_spark).hexdigest()
-    return int(metadata.num_rows), digest[:32], _row_groups(metadata, column)
+    family, groups = _row_groups(metadata, column)
+    return _Footer(int(metadata.num_rows), digest[:32], groups, family)
 
 
-def _row_groups(metadata: Any, column: str | None) -> list[RowGroup] | None:
-    """The parts of one file; `None` if one of them cannot be placed for sure."""
+def _row_groups(metadata: Any, column: str | None) -> tuple[str, list[RowGroup] | None]:
+    """What the column holds, and the parts of one file; `None` if one cannot be placed."""
     names = [metadata.schema.column(i).path.lower() for i in range(metadata.num_columns)]
-    if column is None or column.lower() not in names:
-        return None
+    # A dot may stand for a field inside a struct, or for itself: a footer does not tell them apart.
+    if column is None or "." in column or column.lower() not in names:
+        return "", None
     place = names.index(column.lower())
-    scale = _scale(metadata.schema.column(place))
+    family, scale = _scale(metadata.schema.column(place))
     if scale is None:
-        return None
+        return family, None
     groups = []
     for i in range(metadata.num_row_groups):
         part = metadata.row_group(i)
@@ -146,26 +174,29 @@ def _row_groups(metadata: Any, column: str | None) -> list[RowGroup] | None:
         facts = part.column(place).statistics
         # A null has no place, and a count of them that is missing may hide some.
         if facts is None or not facts.has_min_max or not facts.has_null_count or facts.null_count:
-            return None
+            return family, None
         groups.append(
             RowGroup(part.num_rows, int(facts.min_raw) * scale, int(facts.max_raw) * scale)
         )
-    return groups
+    return family, groups
 
 
-def _scale(column: Any) -> int | None:
-    """By what to multiply a stored value; `None` for a type whose order may not be Spark's."""
+def _scale(column: Any) -> tuple[str, int | None]:
+    """What a column holds, and by what to multiply it; `None` if its order may not be Spark's."""
     kind = column.logical_type.type
     if column.physical_type not in ("INT32", "INT64"):
-        return None
-    if kind in ("NONE", "DATE"):
-        return 1
+        return "", None
+    if kind == "DATE":
+        return "date", 1
+    if kind == "NONE":
+        return "integer", 1
+    described = column.logical_type.to_json()
     if kind == "INT":
-        return 1 if '"isSigned": true' in column.logical_type.to_json() else None
+        return "integer", 1 if '"isSigned": true' in described else None
     if kind == "TIMESTAMP":
-        described = column.logical_type.to_json()
-        return next((n for unit, n in _MICROS.items() if f'"{unit}"' in described), None)
-    return None
+        scale = next((n for unit, n in _MICROS.items() if f'"{unit}"' in described), None)
+        return "timestamp", scale
+    return "", None
 
 
 def _number(type_name: str, text: str) -> int:

@@ -45,7 +45,7 @@ def open_table(
 
 def source_columns(source: SourceTable) -> SourceColumns | None:
     """What to remember of an opened table's columns; `None` if its files do not tell kinds."""
-    if source.footers is None:
+    if source.footers is None or source.footers.partitioned:
         return None
     return SourceColumns(source.frame.schema.json(), source.footers.kinds)
 
@@ -73,7 +73,7 @@ def _load(
         schema = StructType.fromJson(json.loads(known.schema))
         frame = reader_for(spark, source, settings.options).schema(schema).load(location)
         footers = read_footers(frame.inputFiles(), settings.watermark)
-        if footers is not None and footers.kinds == known.kinds:
+        if footers and footers.kinds == known.kinds and not footers.partitioned:
             return frame, footers
     frame = reader.load(location)
     return frame, read_footers(frame.inputFiles(), settings.watermark)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from holdfast.config import ReplicatePipeline
+from holdfast.errors import TargetError
 from holdfast.model import TableName
 from holdfast.spark.directory import DirectoryTarget
-from holdfast.spark.filesystem import join
+from holdfast.spark.filesystem import is_pattern, join
 from holdfast.spark.targets import Target
 
 
@@ -16,6 +17,11 @@ def open_target(spark: SparkSession, pipeline: ReplicatePipeline, table: TableNa
     config = pipeline.target
     root = str(config.path)
     path = target_path(pipeline, table)
+    if is_pattern(path):
+        raise TargetError(
+            f"{table}: Spark would take the target's path for a pattern: {path}.",
+            hint="Choose a path without any of * ? [ ] { } \\",
+        )
     staging = join(root, ".holdfast", "staging", table.key)
     if config.format == "delta":
         # An optional dependency, needed by this format alone.

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrameReader, SparkSession
 from holdfast.config import Source
 from holdfast.errors import SourceError
 from holdfast.model import TableName
-from holdfast.spark.filesystem import files_for, join
+from holdfast.spark.filesystem import files_for, is_pattern, join
 
 # Spark takes a table's columns from one file unless told otherwise: a column that only newer
 # files have would be lost without a word, and in CSV would shift the others.
@@ -36,6 +36,11 @@ def reader_for(spark: SparkSession, source: Source, options: Mapping[str, str]) 
 def table_location(spark: SparkSession, source: Source, table: TableName) -> str:
     """The path of a file table: a directory of its name, or one file with the format's suffix."""
     root = str(source.path)
+    if is_pattern(root):
+        raise SourceError(
+            f"{table}: Spark would take the source's path for a pattern: {root}.",
+            hint="Choose a path without any of * ? [ ] { } \\",
+        )
     directory = join(root, *table.source.split("."))
     files = files_for(spark, root)
     if files.exists(directory):

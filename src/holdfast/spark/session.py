@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import IO
@@ -115,7 +117,25 @@ def _start_context(
     # A JVM outlives the sessions in it; under spark-submit it was there before us.
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         _start_jvm(master, conf, log_path)
-    SparkContext(conf=conf)
+    with _keeping_interrupts():
+        SparkContext(conf=conf)
+
+
+@contextmanager
+def _keeping_interrupts() -> Iterator[None]:
+    """Put back the handler of Ctrl-C that Spark replaces by one of its own.
+
+    Spark's calls into the JVM from inside the signal, which a call that is under way there does
+    not survive.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _start_jvm(master: str, conf: SparkConf, log_path: Path | None) -> None:
