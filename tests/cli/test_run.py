@@ -188,9 +188,10 @@ def test_a_blocked_plan(shop: Shop, spark_cli: Commands) -> None:
     shop.configure(tables=["orders", "missing"])
 
     planned = spark_cli("plan")
-    refused = spark_cli("apply", planned.out.split("holdfast apply ")[1].strip())
+    refused = spark_cli("apply", planned.out.split("shop: plan ")[1].split()[0])
 
     assert planned.code == 1
+    assert "holdfast apply" not in planned.out
     assert "blocked" in planned.out
     assert "shop.missing: the source is not there" in planned.out
     assert refused.code == 1
