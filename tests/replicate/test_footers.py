@@ -189,13 +189,11 @@ def test_a_schema_that_reads_other_types_than_the_files_have(shop: Workshop) -> 
     source = 'format = "parquet", path = "source", schema = "id bigint, ts bigint"'
     shop.configure(settings, source=source)
     shop.add(rows(1, 2), types={"ts": pa.timestamp("ms", tz="UTC")})
-    first = shop.run()
+    assert shop.copy().rows == 2
     shop.add(rows(3, 4), types={"ts": pa.timestamp("ms", tz="UTC")})
-    second = shop.run()
 
-    assert {first.status, second.status} <= {"copied", "failed"}
-    if second.status == "copied":
-        assert shop.ids() == [1, 2, 3, 4]
+    assert shop.copy().rows == 2
+    assert shop.ids() == [1, 2, 3, 4]
 
 
 def test_a_partition_column_hides_one_in_the_files(shop: Workshop) -> None:
