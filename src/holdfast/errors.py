@@ -15,7 +15,12 @@
     │   └── SourceChanged        it changed while it was being read
     ├── TargetError              the target cannot be written as configured
     │   ├── TargetNotEmpty       it has rows Holdfast does not remember writing
-    │   └── DiskFull             no space left for the batch or the ledger
+    │   └── DiskFull             no space left for the batch, the ledger or the state
+    ├── StateError               keyed state cannot do what was asked
+    │   ├── StateMismatch        a batch or a stored table has other columns than declared
+    │   ├── StateDamaged         a file of the state is truncated, changed or missing
+    │   ├── StateFormatMismatch  written by another version of Holdfast
+    │   └── StateClosed          used after it was closed, committed, aborted or failed
     ├── SchemaConflict           the source's columns no longer fit the target's
     ├── CheckFailed              a check of severity "fail" stopped a batch
     ├── JavaMissing              Spark needs Java 17 or newer and none was found
@@ -135,6 +140,26 @@ class TargetNotEmpty(TargetError):
 
 class DiskFull(TargetError):
     """There is no space left where Holdfast has to write."""
+
+
+class StateError(HoldfastError):
+    """Keyed state cannot do what was asked."""
+
+
+class StateMismatch(StateError):
+    """A batch, or a table already stored, has other columns than were declared."""
+
+
+class StateDamaged(StateError):
+    """A file of the state is truncated, changed or missing."""
+
+
+class StateFormatMismatch(StateError):
+    """The state was written by another version of Holdfast."""
+
+
+class StateClosed(StateError):
+    """A store or a transaction was used after it had ended."""
 
 
 class SchemaConflict(HoldfastError):

@@ -1,0 +1,1 @@
+"""Where keyed state lives: one module a backend."""

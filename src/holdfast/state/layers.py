@@ -1,0 +1,225 @@
+"""A stack of sorted layers, newest on top: the log-structured heart of the engine.
+
+A layer is a sequence of pages, each a sorted piece of a table that is loaded when something in
+it is first needed. The pending writes of a transaction, the heap backend's table and the
+memory-mapped runs of the arrow backend are all layers; look-ups, scans and merges are here,
+once, for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from holdfast.state.columns import (
+    Bools,
+    Columns,
+    Int64s,
+    concatenate,
+    equal,
+    gather,
+)
+from holdfast.state.keys import Keys
+from holdfast.state.rows import Hits, Ranges, Rows, merged
+from holdfast.state.schema import TableSchema
+
+PAGE_ROWS: Final = 1 << 20
+"""Rows in a page, and about as many in a piece of a scan or a merge: the unit of memory."""
+
+_FENCE_ROWS: Final = PAGE_ROWS // 4
+
+
+@dataclass(frozen=True)
+class Page:
+    """A sorted piece of a layer, loaded when first needed."""
+
+    first: int
+    last: int
+    rows: int
+    load: Callable[[], Rows]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Sorted pages that do not overlap; rows of equal code are never in two pages."""
+
+    pages: tuple[Page, ...]
+    firsts: Int64s = field(repr=False)
+
+    @classmethod
+    def of(cls, pages: Sequence[Page]) -> Layer:
+        """Make a layer of its pages."""
+        return cls(tuple(pages), np.array([page.first for page in pages], np.int64))
+
+    @classmethod
+    def in_memory(cls, rows: Rows) -> Layer:
+        """Make a layer of rows that are in memory."""
+        if not len(rows):
+            return cls.of([])
+        return cls.of([Page(int(rows.codes[0]), int(rows.codes[-1]), len(rows), lambda: rows)])
+
+    def __len__(self) -> int:
+        return sum(page.rows for page in self.pages)
+
+    def between(self, first: int, last: int) -> Iterator[Page]:
+        """Yield the pages that may hold a code of a range, both ends inclusive."""
+        begin = max(int(np.searchsorted(self.firsts, first, "right")) - 1, 0)
+        for page in self.pages[begin:]:
+            if page.first > last:
+                return
+            if page.last >= first:
+                yield page
+
+    def slice(self, first: int, last: int) -> list[Rows]:
+        """Return the rows of a range of codes, both ends inclusive, without a copy."""
+        return [_cut(page.load(), first, last) for page in self.between(first, last)]
+
+
+def _cut(rows: Rows, first: int, last: int) -> Rows:
+    start = int(np.searchsorted(rows.codes, first, "left"))
+    stop = int(np.searchsorted(rows.codes, last, "right"))
+    return rows.slice(start, stop)
+
+
+@dataclass
+class _Search:
+    """One look-up on its way down the stack: what is still wanted, what was found."""
+
+    keys: Keys
+    wanted: Int64s
+    """Positions in `keys` not found yet, by ascending code."""
+    codes: Int64s
+    """Their codes."""
+    picks: list[tuple[Int64s, Rows, Int64s]] = field(default_factory=list)
+    """Positions in `keys`, and the rows of a page they were found at."""
+
+    def visit(self, layer: Layer) -> None:
+        """Look for the wanted keys in one layer, and want those that it has no more."""
+        if not len(self.wanted) or not layer.pages:
+            return
+        found = np.zeros(len(self.wanted), np.bool_)
+        bounds = np.searchsorted(self.codes, layer.firsts[1:], "left").tolist()
+        for page, start, stop in zip(
+            layer.pages, [0, *bounds], [*bounds, len(self.codes)], strict=True
+        ):
+            if start < stop:
+                self._visit_page(page, start, stop, found)
+        if found.any():
+            left = np.flatnonzero(~found)
+            self.wanted, self.codes = self.wanted.take(left), self.codes.take(left)
+
+    def _visit_page(self, page: Page, start: int, stop: int, found: Bools) -> None:
+        rows = page.load()
+        codes, wanted = self.codes[start:stop], self.wanted[start:stop]
+        place = np.searchsorted(rows.codes, codes, "left")
+        match = rows.codes.take(place, mode="clip") == codes
+        candidates = np.flatnonzero(match)
+        place = place.take(candidates)
+        while len(candidates):
+            at = wanted.take(candidates)
+            same = equal(self.keys.columns, at, rows.keys, place)
+            hit = candidates if same.all() else candidates[same]
+            if len(hit):
+                found[start + hit] = True
+                self.picks.append((wanted.take(hit), rows, place if same.all() else place[same]))
+            if same.all():
+                return
+            # Another key under the same code: the wanted one may be the next row.
+            candidates, place = candidates[~same], place[~same] + 1
+            inside = rows.codes.take(place, mode="clip") == codes.take(candidates)
+            inside &= place < len(rows)
+            candidates, place = candidates[inside], place[inside]
+
+    def hits(self, schema: TableSchema) -> Hits:
+        """Gather what was found."""
+        if not self.picks:
+            return Hits.none(schema)
+        dead = None
+        if any(rows.dead is not None for _, rows, _ in self.picks):
+            dead = np.concatenate(
+                [
+                    np.zeros(len(place), np.bool_) if rows.dead is None else rows.dead.take(place)
+                    for _, rows, place in self.picks
+                ]
+            )
+        stamps = [
+            rows.stamps_ms.take(place)
+            for _, rows, place in self.picks
+            if rows.stamps_ms is not None
+        ]
+        values: Columns = tuple(
+            concatenate([gather(rows.values[number], place) for _, rows, place in self.picks])
+            for number in range(len(schema.stored_value))
+        )
+        return Hits(
+            np.concatenate([at for at, _, _ in self.picks]),
+            values,
+            dead,
+            np.concatenate(stamps) if stamps else None,
+        )
+
+
+def find(schema: TableSchema, layers: Sequence[Layer], keys: Keys) -> Hits:
+    """Look keys up in layers given oldest first; the newest row of a key counts."""
+    wanted = np.arange(len(keys)) if keys.order is None else keys.order
+    search = _Search(keys, wanted, keys.sorted_codes)
+    for layer in reversed(layers):
+        search.visit(layer)
+    return search.hits(schema)
+
+
+def scan(
+    schema: TableSchema, layers: Sequence[Layer], ranges: Ranges, *, rows: int = PAGE_ROWS
+) -> Iterator[Rows]:
+    """Yield the newest row of every key whose code is in some ranges, deletions included.
+
+    The pieces come in the order of the codes, each of about `rows` rows, so that a scan of a
+    large state needs little memory.
+    """
+    if len(ranges) == 1:
+        first, last = int(ranges.first[0]), int(ranges.last[0])
+        for low, high in _pieces(layers, first, last, rows):
+            parts = [part for layer in layers for part in layer.slice(low, high)]
+            piece = merged(parts) if parts else Rows.none(schema)
+            if len(piece):
+                yield piece
+    elif len(ranges):
+        parts = [part for layer in layers for part in _in_ranges(layer, ranges)]
+        piece = merged(parts) if parts else Rows.none(schema)
+        if len(piece):
+            yield piece
+
+
+def _in_ranges(layer: Layer, ranges: Ranges) -> Iterator[Rows]:
+    first, last = int(ranges.first[0]), int(ranges.last[-1])
+    for page in layer.between(first, last):
+        rows = page.load()
+        start = np.searchsorted(rows.codes, ranges.first, "left")
+        stop = np.searchsorted(rows.codes, ranges.last, "right")
+        lengths = stop - start
+        total = int(lengths.sum())
+        if total:
+            begin = np.cumsum(lengths) - lengths
+            yield rows.take(np.repeat(start - begin, lengths) + np.arange(total))
+
+
+def _pieces(layers: Sequence[Layer], first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Cut a range of codes so that every piece has about `rows` rows in all layers together."""
+    step = min(_FENCE_ROWS, max(rows // 4, 1))
+    fences = [
+        page.load().codes[step::step]
+        for layer in layers
+        for page in layer.between(first, last)
+        if page.rows > step
+    ]
+    if fences:
+        every = np.sort(np.concatenate(fences))
+        together = max(rows // step, 1)
+        cuts = np.unique(every[together - 1 :: together])
+        for cut in cuts[(cuts > first) & (cuts <= last)].tolist():
+            yield first, cut - 1
+            first = cut
+    yield first, last

@@ -1,0 +1,192 @@
+"""The way in: the keyed state of one operator partition, epoch by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from uuid_utils import uuid7
+
+from holdfast.errors import StateClosed, StateMismatch
+from holdfast.state.backends.arrow import ArrowBackend
+from holdfast.state.backends.heap import HeapBackend
+from holdfast.state.cache import Cache
+from holdfast.state.changelog import ChangelogBackend
+from holdfast.state.contract import Backend
+from holdfast.state.files import Directory
+from holdfast.state.schema import TableSchema
+from holdfast.state.snapshot import Partition, Snapshot
+from holdfast.state.transaction import Transaction
+from holdfast.state.ttl import TTL
+
+DEFAULT_CACHE_BYTES: Final = 256 * 2**20
+
+
+def _rocksdb(*args: Any, **kwargs: Any) -> Backend:
+    from holdfast.state.backends.rocksdb import RocksDBBackend
+
+    return RocksDBBackend(*args, **kwargs)
+
+
+BACKENDS: Final[Mapping[str, Callable[..., Backend]]] = {
+    "arrow": ArrowBackend,
+    "heap": HeapBackend,
+    "rocksdb": _rocksdb,
+}
+
+
+class Store:
+    """Tables of keyed state, changed one transaction at a time; made by `open_store`."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        epoch: int,
+        ttl: Mapping[str, TTL],
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        self.backend = backend
+        self.epoch = epoch
+        """The last committed epoch; -1 before the first."""
+        self._ttl = ttl
+        self._cache = Cache(backend.tables, cache_bytes, keep_clean=backend.caches_reads)
+        self._current: Transaction | None = None
+        self._why_closed = ""
+
+    def begin(self, epoch: int, *, now_ms: int) -> Transaction:
+        """Begin the transaction of an epoch; `now_ms` is its time for everything with a TTL."""
+        if self._why_closed:
+            raise StateClosed(
+                f"The state of partition {self.backend.partition} {self._why_closed}.",
+                hint="Open it again at its last snapshot.",
+            )
+        if self._current is not None:
+            raise StateClosed(
+                f"The transaction of epoch {self._current.epoch} is still open.",
+                hint="Commit or abort it first.",
+            )
+        if epoch <= self.epoch:
+            raise StateMismatch(
+                f"Epoch {epoch} cannot follow epoch {self.epoch}.",
+                hint="Open the state at an older snapshot to do an epoch again.",
+            )
+        self._current = Transaction(
+            self.backend, self._cache, self._ttl, epoch=epoch, now_ms=now_ms, ended=self._ended
+        )
+        return self._current
+
+    def _ended(self, transaction: Transaction, snapshot: Snapshot | None) -> None:
+        self._current = None
+        if snapshot is not None:
+            self.epoch = snapshot.epoch
+            return
+        self._cache.forget()
+        if transaction.must_reopen:
+            self._why_closed = (
+                f"has writes of epoch {transaction.epoch}, which {transaction.state.value}"
+            )
+            self.backend.close()
+
+    def close(self) -> None:
+        """Let go of files and memory; an open transaction is aborted."""
+        if self._current is not None:
+            self._current.abort()
+        self._cache.forget()
+        self._why_closed = self._why_closed or "was closed"
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_store(
+    directory: Path | Directory,
+    tables: Sequence[TableSchema],
+    *,
+    snapshots: Sequence[Snapshot] = (),
+    partition: Partition | None = None,
+    backend: str = "arrow",
+    options: Mapping[str, Any] | None = None,
+    changelog: bool = False,
+    materialize_every: int = 64,
+    ttl: Mapping[str, TTL] | None = None,
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+    attempt: str = "",
+    drop: Sequence[str] = (),
+) -> Store:
+    """Open the state of one operator partition at a checkpoint, or empty.
+
+    `snapshots` are those that the partitions committed at one epoch, under any number of
+    partitions. `attempt` becomes part of file names; without one it is drawn at random.
+
+    >>> import tempfile
+    >>> totals = TableSchema(
+    ...     "totals",
+    ...     key=pa.schema([("merchant", pa.string())]),
+    ...     value=pa.schema([("paise", pa.int64())]),
+    ...     hashes=HOLDFAST_HASHES,
+    ... )
+    """
+    wanted = _with_stamps(tables, ttl or {})
+    store = make_backend(
+        backend,
+        directory if isinstance(directory, Directory) else Directory(directory),
+        wanted,
+        partition or Partition(),
+        attempt=attempt or uuid7().hex[-12:],
+        options=options or {},
+        changelog=changelog,
+        materialize_every=materialize_every,
+    )
+    try:
+        store.open(snapshots, drop=drop)
+    except BaseException:
+        store.close()
+        raise
+    epoch = snapshots[0].epoch if snapshots else -1
+    return Store(store, epoch=epoch, ttl=ttl or {}, cache_bytes=cache_bytes)
+
+
+def make_backend(
+    name: str,
+    directory: Directory,
+    tables: Sequence[TableSchema],
+    partition: Partition,
+    *,
+    attempt: str,
+    options: Mapping[str, Any],
+    changelog: bool = False,
+    materialize_every: int = 64,
+) -> Backend:
+    """Make a backend by its name in the configuration; it is empty and not yet opened."""
+    if name not in BACKENDS:
+        raise StateMismatch(
+            f"There is no state backend {name!r}.",
+            hint=f"The backends are {', '.join(sorted(BACKENDS))}.",
+        )
+    inner = BACKENDS[name](directory, tables, partition, attempt=attempt, **options)
+    if not changelog:
+        return inner
+    return ChangelogBackend(inner, materialize_every=materialize_every)
+
+
+def _with_stamps(tables: Sequence[TableSchema], ttl: Mapping[str, TTL]) -> list[TableSchema]:
+    unknown = sorted(set(ttl) - {table.name for table in tables})
+    if unknown:
+        raise StateMismatch(
+            f"A TTL is given for table {unknown[0]!r}, which is not declared.",
+            hint=f"The tables are {', '.join(table.name for table in tables)}.",
+        )
+    return [replace(table, stamped=table.stamped or table.name in ttl) for table in tables]
