@@ -15,7 +15,7 @@ from typing import Final
 FAN_IN: Final = 4
 """How many layers of about one size are merged into one."""
 
-BASE_SHARE: Final = 0.5
+BASE_SHARE: Final = 1.0
 """The base is rewritten when the layers above it together reach this part of its rows.
 
 More of it: fewer rewrites, a larger state on disk, more layers to look through.

@@ -59,19 +59,23 @@ class Backend(ABC):
         be named in `drop`, and is then left out.
         """
         for snapshot in sources(snapshots, self.partition):
-            self._check(snapshot, drop)
+            self._refuse_other_backend(snapshot)
+            self.refuse_other_tables(snapshot, drop)
             if snapshot.partition == self.partition:
                 self.restore(snapshot)
             else:
                 self.adopt(snapshot)
 
-    def _check(self, snapshot: Snapshot, drop: Collection[str]) -> None:
+    def _refuse_other_backend(self, snapshot: Snapshot) -> None:
         if snapshot.backend != self.name:
             raise StateMismatch(
                 f"The state of epoch {snapshot.epoch} was written by the backend "
                 f"{snapshot.backend!r}, and is opened with {self.name!r}.",
                 hint="Move it through a savepoint, or open it with the backend that wrote it.",
             )
+
+    def refuse_other_tables(self, snapshot: Snapshot, drop: Collection[str]) -> None:
+        """Raise unless the tables of a snapshot can be opened as the declared ones."""
         for stored in snapshot.tables:
             declared = self.tables.get(stored.name)
             if declared is not None:

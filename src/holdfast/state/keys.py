@@ -83,9 +83,9 @@ class Keys:
         return None if is_sorted(self.codes) else argsort(self.codes)
 
     @cached_property
-    def sorted_codes(self) -> Int64s:
-        """The codes in ascending order."""
-        return self.codes if self.order is None else self.codes.take(self.order)
+    def sorted(self) -> Keys:
+        """The same keys by ascending code; look-ups and writes of one batch share the work."""
+        return self if self.order is None else self.take(self.order)
 
     def take(self, at: Int64s) -> Keys:
         """Return the keys at some positions."""

@@ -9,7 +9,7 @@ once, for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -89,8 +89,9 @@ class _Search:
     """One look-up on its way down the stack: what is still wanted, what was found."""
 
     keys: Keys
+    """By ascending code."""
     wanted: Int64s
-    """Positions in `keys` not found yet, by ascending code."""
+    """Positions in `keys` not found yet, ascending."""
     codes: Int64s
     """Their codes."""
     picks: list[tuple[Int64s, Rows, Int64s]] = field(default_factory=list)
@@ -114,10 +115,7 @@ class _Search:
     def _visit_page(self, page: Page, start: int, stop: int, found: Bools) -> None:
         rows = page.load()
         codes, wanted = self.codes[start:stop], self.wanted[start:stop]
-        place = np.searchsorted(rows.codes, codes, "left")
-        match = rows.codes.take(place, mode="clip") == codes
-        candidates = np.flatnonzero(match)
-        place = place.take(candidates)
+        candidates, place = rows.finder.places(codes)
         while len(candidates):
             at = wanted.take(candidates)
             same = equal(self.keys.columns, at, rows.keys, place)
@@ -164,11 +162,11 @@ class _Search:
 
 def find(schema: TableSchema, layers: Sequence[Layer], keys: Keys) -> Hits:
     """Look keys up in layers given oldest first; the newest row of a key counts."""
-    wanted = np.arange(len(keys)) if keys.order is None else keys.order
-    search = _Search(keys, wanted, keys.sorted_codes)
+    search = _Search(keys.sorted, np.arange(len(keys)), keys.sorted.codes)
     for layer in reversed(layers):
         search.visit(layer)
-    return search.hits(schema)
+    hits = search.hits(schema)
+    return hits if keys.order is None else replace(hits, at=keys.order.take(hits.at))
 
 
 def scan(

@@ -22,6 +22,7 @@ from holdfast.state.columns import (
 )
 from holdfast.state.keys import Keys
 from holdfast.state.schema import TableSchema
+from holdfast.state.searching import Finder
 from holdfast.state.sorting import replaced
 
 
@@ -63,13 +64,21 @@ class Rows:
         stamps_ms: Int64s | None = None,
     ) -> Self:
         """Sort a batch of keys and values; of a key that comes twice the last one stays."""
-        order = keys.order
-        select = np.arange(len(keys)) if order is None else order
-        drop = replaced(keys.sorted_codes, keys.columns, select)
-        unsorted = cls(keys.codes, keys.partition_hashes, keys.columns, values, dead, stamps_ms)
-        if order is None and drop is None:
-            return unsorted
-        return unsorted.take(select if drop is None else select[~drop])
+        order, ordered = keys.order, keys.sorted
+        if order is not None:
+            values = tuple(gather(column, order) for column in values)
+            dead = None if dead is None else dead.take(order)
+            stamps_ms = None if stamps_ms is None else stamps_ms.take(order)
+        rows = cls(
+            ordered.codes, ordered.partition_hashes, ordered.columns, values, dead, stamps_ms
+        )
+        drop = replaced(ordered.codes, ordered.columns)
+        return rows if drop is None else rows.where(~drop)
+
+    @cached_property
+    def finder(self) -> Finder:
+        """What finds codes among the rows; it learns from being asked."""
+        return Finder(self.codes)
 
     @cached_property
     def size_bytes(self) -> int:

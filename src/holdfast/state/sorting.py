@@ -23,16 +23,17 @@ def is_sorted(codes: Int64s) -> bool:
     return bool((codes[1:] >= codes[:-1]).all())
 
 
-def replaced(codes: Int64s, keys: Columns, order: Int64s) -> Bools | None:
+def replaced(codes: Int64s, keys: Columns, order: Int64s | None = None) -> Bools | None:
     """Say which rows of a sorted sequence are followed by another row of the same key.
 
-    `codes` are in order already and `order` says where in `keys` each of them is; among equal
-    codes the older comes first. `None` means that no row is replaced.
+    `codes` are in order already; so are `keys`, or `order` says where in them each row is. Among
+    equal codes the older comes first. `None` means that no row is replaced.
     """
     same_code = codes[1:] == codes[:-1]
     left = np.flatnonzero(same_code)
     if not len(left):
         return None
+    order = np.arange(len(codes)) if order is None else order
     same_key = equal(keys, order.take(left), keys, order.take(left + 1))
     drop = np.zeros(len(codes), np.bool_)
     drop[left] = same_key

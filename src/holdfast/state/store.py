@@ -17,6 +17,7 @@ from holdfast.state.cache import Cache
 from holdfast.state.changelog import ChangelogBackend
 from holdfast.state.contract import Backend
 from holdfast.state.files import Directory
+from holdfast.state.savepoint import load_savepoint, write_part
 from holdfast.state.schema import TableSchema
 from holdfast.state.snapshot import Partition, Snapshot
 from holdfast.state.transaction import Transaction
@@ -59,6 +60,18 @@ class Store:
 
     def begin(self, epoch: int, *, now_ms: int) -> Transaction:
         """Begin the transaction of an epoch; `now_ms` is its time for everything with a TTL."""
+        self._require_idle()
+        if epoch <= self.epoch:
+            raise StateMismatch(
+                f"Epoch {epoch} cannot follow epoch {self.epoch}.",
+                hint="Open the state at an older snapshot to do an epoch again.",
+            )
+        self._current = Transaction(
+            self.backend, self._cache, self._ttl, epoch=epoch, now_ms=now_ms, ended=self._ended
+        )
+        return self._current
+
+    def _require_idle(self) -> None:
         if self._why_closed:
             raise StateClosed(
                 f"The state of partition {self.backend.partition} {self._why_closed}.",
@@ -69,15 +82,6 @@ class Store:
                 f"The transaction of epoch {self._current.epoch} is still open.",
                 hint="Commit or abort it first.",
             )
-        if epoch <= self.epoch:
-            raise StateMismatch(
-                f"Epoch {epoch} cannot follow epoch {self.epoch}.",
-                hint="Open the state at an older snapshot to do an epoch again.",
-            )
-        self._current = Transaction(
-            self.backend, self._cache, self._ttl, epoch=epoch, now_ms=now_ms, ended=self._ended
-        )
-        return self._current
 
     def _ended(self, transaction: Transaction, snapshot: Snapshot | None) -> None:
         self._current = None
@@ -90,6 +94,11 @@ class Store:
                 f"has writes of epoch {transaction.epoch}, which {transaction.state.value}"
             )
             self.backend.close()
+
+    def write_savepoint(self, directory: Path) -> Snapshot:
+        """Write this partition's part of a savepoint: the state of the last committed epoch."""
+        self._require_idle()
+        return write_part(self.backend, directory, epoch=self.epoch)
 
     def close(self) -> None:
         """Let go of files and memory; an open transaction is aborted."""
@@ -123,21 +132,15 @@ def open_store(
     materialize_every: int = 64,
     ttl: Mapping[str, TTL] | None = None,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
+    savepoint: Path | None = None,
     attempt: str = "",
     drop: Sequence[str] = (),
 ) -> Store:
-    """Open the state of one operator partition at a checkpoint, or empty.
+    """Open the state of one operator partition at a checkpoint, at a savepoint, or empty.
 
     `snapshots` are those that the partitions committed at one epoch, under any number of
-    partitions. `attempt` becomes part of file names; without one it is drawn at random.
-
-    >>> import tempfile
-    >>> totals = TableSchema(
-    ...     "totals",
-    ...     key=pa.schema([("merchant", pa.string())]),
-    ...     value=pa.schema([("paise", pa.int64())]),
-    ...     hashes=HOLDFAST_HASHES,
-    ... )
+    partitions. `attempt` becomes part of file names; without one it is drawn at random. A table
+    named in `drop` is left out if it is stored and not declared any more.
     """
     wanted = _with_stamps(tables, ttl or {})
     store = make_backend(
@@ -150,12 +153,18 @@ def open_store(
         changelog=changelog,
         materialize_every=materialize_every,
     )
+    if savepoint is not None and snapshots:
+        raise StateMismatch(
+            "State cannot be opened at a checkpoint and at a savepoint.", hint="Give one of them."
+        )
     try:
         store.open(snapshots, drop=drop)
+        epoch = snapshots[0].epoch if snapshots else -1
+        if savepoint is not None:
+            epoch = load_savepoint(store, savepoint, drop=drop)
     except BaseException:
         store.close()
         raise
-    epoch = snapshots[0].epoch if snapshots else -1
     return Store(store, epoch=epoch, ttl=ttl or {}, cache_bytes=cache_bytes)
 
 

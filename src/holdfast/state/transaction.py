@@ -237,16 +237,26 @@ class Transaction:
         if not len(old):
             return
         keys = piece.take(old).as_keys()
-        # What this transaction touched is not old any more, whatever the backend says.
-        own = np.zeros(len(keys), np.bool_)
-        own[self._cache.find(schema.name, keys).at] = True
-        self.write(schema, self.deletions(schema, keys.take(np.flatnonzero(~own))))
+        # What this transaction touched is not old any more, whatever the backend says. What it
+        # only read is: a cached row that the backend has as well carries the same old stamp.
+        cached = self._cache.find(schema.name, keys)
+        spared = np.zeros(len(keys), np.bool_)
+        if cached.stamps_ms is not None:
+            spared[cached.at] = cached.stamps_ms >= before_ms
+        if cached.dead is not None:
+            spared[cached.at[cached.dead]] = True
+        self.write(schema, self.deletions(schema, keys.take(np.flatnonzero(~spared))))
 
     def _hand_over(self) -> None:
         dirty = self._cache.take_dirty()
         if dirty:
             self._handed_over = True
-            self._backend.write(dirty)
+            try:
+                self._backend.write(dirty)
+            except BaseException:
+                # The cache has let go of the rows: to commit the rest would lose them.
+                self._end(TransactionState.FAILED, None)
+                raise
 
     def _require_open(self) -> None:
         if self.state is not TransactionState.OPEN:
@@ -256,8 +266,9 @@ class Transaction:
             )
 
     def _end(self, state: TransactionState, snapshot: Snapshot | None) -> None:
-        self.state = state
-        self._ended(self, snapshot)
+        if self.state is TransactionState.OPEN:
+            self.state = state
+            self._ended(self, snapshot)
 
 
 class Table:

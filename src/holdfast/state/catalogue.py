@@ -1,0 +1,107 @@
+"""Which epochs of an operator are kept in a directory, and which files they need.
+
+For state that is used on its own, without a pipeline's checkpoints: `epochs/<epoch>.json`
+holds the snapshots of all partitions at the end of an epoch. An epoch counts once its document
+is there; a file is removed only when no kept epoch names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from holdfast.errors import StateMismatch
+from holdfast.state import documents
+from holdfast.state.files import Directory, remove
+from holdfast.state.snapshot import Snapshot
+
+_FOLDER = "epochs"
+
+
+class Catalogue:
+    """The kept epochs of one operator's directory."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self._folder = directory.path / _FOLDER
+        Directory(self._folder)
+
+    def keep(self, snapshots: Sequence[Snapshot]) -> None:
+        """Make the snapshots of all partitions at the end of one epoch count."""
+        epochs = {snapshot.epoch for snapshot in snapshots}
+        if len(epochs) != 1:
+            raise StateMismatch(
+                f"Snapshots of epochs {sorted(epochs)} cannot be kept as one.",
+                hint="Give the snapshots of all partitions of one epoch.",
+            )
+        content = {"snapshots": [snapshot.document() for snapshot in snapshots]}
+        documents.save(self._document(*epochs), content)
+
+    def epochs(self) -> list[int]:
+        """Return the kept epochs, the oldest first."""
+        return sorted(int(path.stem) for path in self._folder.glob("[0-9]*.json"))
+
+    def snapshots(self, epoch: int | None = None) -> tuple[Snapshot, ...]:
+        """Return the snapshots of an epoch, or of the newest; none if nothing is kept."""
+        epochs = self.epochs()
+        if epoch is None:
+            if not epochs:
+                return ()
+            epoch = epochs[-1]
+        if epoch not in epochs:
+            raise StateMismatch(
+                f"Epoch {epoch} is not kept in {self.directory.path}.",
+                hint=f"The kept epochs are {', '.join(map(str, epochs)) or 'none'}.",
+            )
+        content = documents.load(self._document(epoch))
+        return tuple(Snapshot.from_document(document) for document in content["snapshots"])
+
+    def verify(self, epoch: int | None = None) -> None:
+        """Read every file of an epoch and refuse one that is not what was written."""
+        for snapshot in self.snapshots(epoch):
+            for file in snapshot.files:
+                self.directory.verify(file)
+
+    def expire(self, keep: Collection[int]) -> list[str]:
+        """Forget all other epochs and remove the files that only they named.
+
+        What is kept is read first: if one of the kept epochs cannot be read, nothing is removed.
+        """
+        protected = {
+            file.name
+            for epoch in sorted(keep)
+            for snapshot in self.snapshots(epoch)
+            for file in snapshot.files
+        }
+        removed = []
+        for epoch in [epoch for epoch in self.epochs() if epoch not in keep]:
+            named = {file.name for one in self.snapshots(epoch) for file in one.files}
+            # The document goes last: a crash in between leaves names without files only in an
+            # epoch that was to go anyway, and the next call ends the work.
+            for name in sorted(named - protected):
+                remove(self.directory.path / name)
+                removed.append(name)
+            remove(self._document(epoch))
+        return removed
+
+    def collect(self) -> list[str]:
+        """Remove files that no kept epoch names: what crashed attempts left behind.
+
+        Only while nothing writes to the directory.
+        """
+        protected = {
+            file.name
+            for epoch in self.epochs()
+            for snapshot in self.snapshots(epoch)
+            for file in snapshot.files
+        }
+        removed = []
+        for path in sorted(self.directory.path.rglob("*")):
+            name = path.relative_to(self.directory.path).as_posix()
+            if path.is_file() and path.parent != self._folder and name not in protected:
+                remove(path)
+                removed.append(name)
+        return removed
+
+    def _document(self, epoch: int) -> Path:
+        return self._folder / f"{epoch}.json"
