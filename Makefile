@@ -7,6 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Touched when the environment is complete, so that setup runs again only when its inputs change.
 READY := $(VENV)/.ready
+# The environment of what the benchmark of keyed state compares with.
+PEERS := .venv-peers
+# More arguments for the benchmark of keyed state, for example: BENCH_ARGS="--only growth"
+BENCH_ARGS ?=
 # Test processes side by side; each starts its own Spark.
 WORKERS ?= 2
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k ledger"
@@ -23,7 +27,7 @@ POSTGRES := $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb))
 POSTGRES_JDBC := $(wildcard /usr/share/java/postgresql.jar)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-servers lint format bench crash lock clean
+.PHONY: help setup run test test-servers lint format bench bench-state crash lock clean
 
 help: ## List the commands
 	@echo "Usage: make <command>"
@@ -94,6 +98,17 @@ format: setup ## Format the code and sort its imports
 bench: setup ## Compare replication with a hand-written PySpark loop
 	@$(BIN)/python -m bench.replicate
 
+bench-state: setup $(PEERS)/.ready ## Compare keyed state with bare NumPy, RocksDB and others (about 8 minutes)
+	@$(BIN)/python -m bench.state --peers $(PEERS)/bin/python $(BENCH_ARGS)
+
+# quixstreams wants older libraries than Holdfast: it has an environment of its own.
+$(PEERS)/.ready: requirements/peers.txt
+	@echo "Making the environment of the others in $(PEERS)..."
+	@$(PYTHON) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip install -qq --no-input --disable-pip-version-check \
+		--require-hashes -r requirements/peers.txt
+	@touch $@
+
 crash: setup ## Run the long crash campaign
 	@$(BIN)/python -m pytest -m campaign $(PYTEST_ARGS)
 
@@ -107,8 +122,9 @@ lock: ## Choose the newest dependencies again and write requirements/ (needs uv)
 	@# The same versions as above, for the three that have to be there before the rest.
 	@printf '%s\n' hatchling setuptools wheel | \
 		$(LOCK) - --constraints requirements/dev.txt --no-annotate --output-file requirements/build.txt
+	@printf '%s\n' numpy quixstreams | $(LOCK) - --no-annotate --output-file requirements/peers.txt
 
 clean: ## Remove the environment, the caches and what was built
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf spark-warehouse metastore_db derby.log
 	@find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +

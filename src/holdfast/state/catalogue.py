@@ -79,7 +79,7 @@ class Catalogue:
             # The document goes last: a crash in between leaves names without files only in an
             # epoch that was to go anyway, and the next call ends the work.
             for name in sorted(named - protected):
-                remove(self.directory.path / name)
+                self._remove(name)
                 removed.append(name)
             remove(self._document(epoch))
         return removed
@@ -99,9 +99,16 @@ class Catalogue:
         for path in sorted(self.directory.path.rglob("*")):
             name = path.relative_to(self.directory.path).as_posix()
             if path.is_file() and path.parent != self._folder and name not in protected:
-                remove(path)
+                self._remove(name)
                 removed.append(name)
         return removed
+
+    def _remove(self, name: str) -> None:
+        """Remove a file, and the directory it was alone in."""
+        path = self.directory.path / name
+        remove(path)
+        if path.parent != self.directory.path and not any(path.parent.iterdir()):
+            path.parent.rmdir()
 
     def _document(self, epoch: int) -> Path:
         return self._folder / f"{epoch}.json"

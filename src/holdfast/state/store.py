@@ -26,10 +26,11 @@ from holdfast.state.ttl import TTL
 DEFAULT_CACHE_BYTES: Final = 256 * 2**20
 
 
-def _rocksdb(*args: Any, **kwargs: Any) -> Backend:
+def _rocksdb(*place: Any, attempt: str, **options: Any) -> Backend:
     from holdfast.state.backends.rocksdb import RocksDBBackend
+    from holdfast.state.backends.rocksdb_options import RocksDBOptions
 
-    return RocksDBBackend(*args, **kwargs)
+    return RocksDBBackend(*place, attempt=attempt, options=RocksDBOptions(**options))
 
 
 BACKENDS: Final[Mapping[str, Callable[..., Backend]]] = {
