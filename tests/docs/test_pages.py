@@ -75,6 +75,22 @@ def test_python_reference_runs(shop: Path, capsys: pytest.CaptureFixture[str]) -
     assert "2025-03-15T15:00:00.000000Z" in said
 
 
+def test_state_guide_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The examples of the guide to keyed state print what their comments say."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    promised = []
+    for text in blocks(ROOT / "docs" / "guides" / "state.md", "python"):
+        exec(compile(text, "state.md", "exec"), names)
+        promised += re.findall(r"print\(.*\) *# (.+)$", text, re.MULTILINE)
+    said = capsys.readouterr().out
+    assert len(promised) >= 6
+    for line in promised:
+        assert line in said
+
+
 def test_going_back_runs(shop: Path) -> None:
     """The commands of the page on operating go back and forward again."""
     assert CliRunner().invoke(app, ["run"]).exit_code == 0

@@ -7,6 +7,7 @@ is there; a file is removed only when no kept epoch names it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -107,8 +108,10 @@ class Catalogue:
         """Remove a file, and the directory it was alone in."""
         path = self.directory.path / name
         remove(path)
-        if path.parent != self.directory.path and not any(path.parent.iterdir()):
-            path.parent.rmdir()
+        if path.parent != self.directory.path:
+            # Not empty yet, or gone with its last file when a crash cut this short.
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()
 
     def _document(self, epoch: int) -> Path:
         return self._folder / f"{epoch}.json"

@@ -46,7 +46,7 @@ def write_part(backend: Backend, directory: Path, *, epoch: int) -> Snapshot:
     return Snapshot(BACKEND, epoch, backend.partition, tables, tuple(files), names)
 
 
-def seal(directory: Path, parts: Sequence[Snapshot]) -> None:
+def seal_savepoint(directory: Path, parts: Sequence[Snapshot]) -> None:
     """Make the parts that all partitions have written one savepoint."""
     counts = {part.partition.count for part in parts}
     indexes = sorted(part.partition.index for part in parts)
