@@ -45,7 +45,7 @@ class RocksLoop:
     def __init__(self, directory: Path) -> None:
         import rocksdict
 
-        from holdfast.state.backends.rocksdb_options import (
+        from holdfast.state.backends.rocksdb.options import (
             RocksDBOptions,
             database_options,
             write_options,

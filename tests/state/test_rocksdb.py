@@ -26,9 +26,8 @@ from holdfast.errors import (
     StateMismatch,
     UsageError,
 )
-from holdfast.state.backends import rocksdb_options
-from holdfast.state.backends.rocksdb import RocksDBBackend
-from holdfast.state.backends.rocksdb_options import RocksDBOptions
+from holdfast.state.backends.rocksdb import RocksDBBackend, RocksDBOptions
+from holdfast.state.backends.rocksdb import options as rocksdb_options
 from holdfast.state.files import Directory
 from holdfast.state.keys import Keys
 from holdfast.state.rows import Ranges, Rows
@@ -192,7 +191,7 @@ def test_rows_of_equal_code_come_in_one_piece(
     open_state: Open, monkeypatch: pytest.MonkeyPatch, ranges: int
 ) -> None:
     """A scan never parts the keys of one code, however small its pieces are."""
-    monkeypatch.setattr("holdfast.state.backends.rocksdb.PIECE_ROWS", 4)
+    monkeypatch.setattr("holdfast.state.backends.rocksdb.database.PIECE_ROWS", 4)
     state = open_state()
     codes = np.repeat(np.array([1, 2, 3, 4, 5]), [3, 3, 9, 1, 2])
     keys = (pa.array(np.arange(18)),)

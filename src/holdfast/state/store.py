@@ -27,8 +27,7 @@ DEFAULT_CACHE_BYTES: Final = 256 * 2**20
 
 
 def _rocksdb(*place: Any, attempt: str, **options: Any) -> Backend:
-    from holdfast.state.backends.rocksdb import RocksDBBackend
-    from holdfast.state.backends.rocksdb_options import RocksDBOptions
+    from holdfast.state.backends.rocksdb import RocksDBBackend, RocksDBOptions
 
     return RocksDBBackend(*place, attempt=attempt, options=RocksDBOptions(**options))
 
