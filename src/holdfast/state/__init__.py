@@ -14,8 +14,9 @@ from holdfast.state.savepoint import read_savepoint, seal_savepoint
 from holdfast.state.schema import HOLDFAST_HASHES, SPARK_HASHES, Layout, TableSchema
 from holdfast.state.snapshot import Partition, Snapshot, StateFile
 from holdfast.state.store import Store, open_store
+from holdfast.state.tables import Lookup, Table
 from holdfast.state.timers import Due, Timers
-from holdfast.state.transaction import Lookup, Table, Transaction, TransactionState
+from holdfast.state.transaction import Transaction, TransactionState
 from holdfast.state.ttl import TTL, Restart
 
 __all__ = [

@@ -19,6 +19,7 @@ from holdfast.state.keys import Keys
 from holdfast.state.layers import Layer, scan
 from holdfast.state.rows import Hits, Ranges, Rows, merged
 from holdfast.state.runs import open_run, write_run
+from holdfast.state.schema import TableSchema
 from holdfast.state.snapshot import Snapshot, StateFile
 
 ROLE: Final = "changelog"
@@ -59,6 +60,9 @@ class ChangelogBackend(Backend):
         if self._base is not None:
             self._inner.restore(self._base)
         self._inner.write(self._replayed(self._segments, everything=True))
+        # A table dropped now would be back, rows and all, if it were declared again while the
+        # checkpoint or the logs that have it are still in use.
+        self._must_materialize = any(table.name not in self.tables for table in snapshot.tables)
 
     def adopt(self, snapshot: Snapshot) -> None:
         """Adopt the same from another split; the next checkpoint is a materialized one."""
@@ -132,7 +136,12 @@ class ChangelogBackend(Backend):
         new, self._kept = names - self._kept, names
         details: dict[str, Any] = {"since_base": self._since_base, "base": None}
         if base is not None:
-            details["base"] = {"epoch": base.epoch, "details": dict(base.details)}
+            details["base"] = {
+                "epoch": base.epoch,
+                # As they were declared then: since, tables may have come, gone or changed.
+                "tables": [table.document() for table in base.tables],
+                "details": dict(base.details),
+            }
         return Snapshot(
             self.name, epoch, self.partition, tuple(self.tables.values()), files, new, details
         )
@@ -154,6 +163,7 @@ def _parts(snapshot: Snapshot) -> tuple[Snapshot | None, list[StateFile]]:
         snapshot,
         backend=snapshot.backend.removesuffix("+changelog"),
         epoch=base["epoch"],
+        tables=tuple(TableSchema.from_document(table) for table in base["tables"]),
         files=files,
         details=base["details"],
     )

@@ -27,7 +27,8 @@ from holdfast.state.keys import Hashes, Keys
 from holdfast.state.owners import Owners
 from holdfast.state.rows import Rows, joined
 from holdfast.state.schema import SPARK_HASHES, Layout, TableSchema
-from holdfast.state.transaction import Lookup, Transaction
+from holdfast.state.tables import Lookup
+from holdfast.state.transaction import Transaction
 
 NUMBER: Final = "__number"
 """The key column that orders the elements of a list."""
@@ -128,6 +129,7 @@ class MapState(_OwnedTable):
         (column,) = conform(
             {ENTRY: entries}, pa.schema([self._entry]), table=self.schema.name, role="entry"
         )
+        owners.require_one_each(len(column), "entries", self.schema.name)
         entry: Columns = (normalized(column),)
         codes = entry_codes(owners.hashes.lookup, hashing.lookup_hashes(entry))
         return owners.keys(entry, codes)

@@ -34,7 +34,7 @@ def conform(batch: Batch, schema: pa.Schema, *, table: str, role: str) -> Column
 
     Every column must be there, of the declared type, and none may be left over.
     """
-    given = _names(batch)
+    given = _names(batch, table)
     missing = [name for name in schema.names if name not in given]
     if missing:
         raise StateMismatch(
@@ -60,10 +60,22 @@ def conform(batch: Batch, schema: pa.Schema, *, table: str, role: str) -> Column
     return columns
 
 
-def _names(batch: Batch) -> list[str]:
+def _names(batch: Batch, table: str) -> list[str]:
     if isinstance(batch, Mapping):
         return list(batch)
-    return list(batch.schema.names)
+    if not isinstance(batch, pa.RecordBatch | pa.Table):
+        raise StateMismatch(
+            f"Table {table}: a batch cannot be of type {type(batch).__name__}.",
+            hint="Bring an Arrow record batch, an Arrow table, or columns by name.",
+        )
+    names = list(batch.schema.names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise StateMismatch(
+            f"Table {table}: the batch has more than one column {twice[0]!r}.",
+            hint="Select the column that is meant.",
+        )
+    return names
 
 
 def _conform_column(given: Any, field: pa.Field, table: str) -> pa.Array:
@@ -93,12 +105,15 @@ def _as_array(given: Any, field: pa.Field, table: str) -> pa.Array:
             given = pa.concat_arrays(given.chunks)
     if isinstance(given, pa.Array):
         return given
-    if isinstance(given, np.ndarray):
-        # Without a type: an array of other numbers than declared is refused, not converted.
-        return pa.array(given) if given.dtype != object else pa.array(given, type=field.type)
     try:
-        return pa.array(given, type=field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+        if isinstance(given, np.ndarray) and given.dtype != object:
+            # Without a type: an array of other numbers than declared is refused, not converted.
+            return pa.array(given)
+        array = pa.array(given, type=field.type)
+        if pt.is_integer(field.type) and pt.is_floating(pa.infer_type(given)):
+            raise TypeError("it holds fractions, which would be cut off")
+        return array
+    except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
         raise StateMismatch(
             f"Table {table}: column {field.name!r} does not hold values of type "
             f"{field.type}: {error}.",

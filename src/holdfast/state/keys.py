@@ -138,7 +138,15 @@ def _hashes(given: Any, dtype: type[np.generic], what: str) -> Any:
             )
         given = given.to_numpy()
     array = np.asarray(given)
-    if array.dtype != dtype and not (array.dtype == np.int64 and isinstance(given, list)):
+    if isinstance(given, list) and (array.dtype == np.int64 or not given):
+        # A list has no type of its own: its numbers must be such hashes.
+        fits = array.astype(dtype)
+        array = fits if (fits == array).all() else array
+    if array.ndim != 1:
+        raise StateMismatch(
+            f"The {what} hashes have {array.ndim} dimensions.", hint="Bring one for every key."
+        )
+    if array.dtype != dtype:
         raise StateMismatch(
             f"The {what} hashes are of type {array.dtype}, not {np.dtype(dtype)}.",
             hint="Spark's xxhash64() gives 64-bit integers, its hash() 32-bit ones.",

@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from holdfast.errors import StateMismatch
 from holdfast.state.codes import entry_range
 from holdfast.state.columns import Batch, Columns, Int64s, as_declared, equal, gather
 from holdfast.state.keys import Hashes, Keys, hashes_for, key_columns
@@ -37,6 +38,14 @@ class Owners:
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def require_one_each(self, given: int, what: str, table: str) -> None:
+        """Raise unless there are as many of something as there are owners."""
+        if given != len(self):
+            raise StateMismatch(
+                f"Table {table}: {len(self)} keys came with {given} {what}.",
+                hint="Bring one with every key.",
+            )
 
     def take(self, at: Int64s) -> Owners:
         """Return the owners at some positions."""

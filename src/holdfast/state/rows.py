@@ -18,6 +18,7 @@ from holdfast.state.columns import (
     concatenate,
     empty,
     gather,
+    gather_optional,
     size_bytes,
 )
 from holdfast.state.keys import Keys
@@ -169,6 +170,29 @@ class Hits:
         hits = self.where(~self.dead)
         return type(self)(hits.at, hits.values, None, hits.stamps_ms)
 
+    def plus(self, other: Hits) -> Hits:
+        """Return the hits of two look-ups that found different keys."""
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        pair = (self, other)
+        return Hits(
+            np.concatenate([hits.at for hits in pair]),
+            tuple(concatenate(both) for both in zip(self.values, other.values, strict=True)),
+            joined_flags(pair),
+            joined_stamps(pair),
+        )
+
+    def as_rows(self, keys: Keys) -> Rows:
+        """Return what was found out about all keys as rows: of an absent one, a deletion."""
+        place = np.full(len(keys), -1, np.int64)
+        place[self.at] = np.arange(len(self))
+        stamps = None
+        if self.stamps_ms is not None:
+            stamps = np.zeros(len(keys), np.int64)
+            stamps[self.at] = self.stamps_ms
+        values = tuple(gather_optional(column, place) for column in self.values)
+        return Rows.of(keys, values, dead=place < 0, stamps_ms=stamps)
+
 
 @dataclass(frozen=True)
 class Ranges:
@@ -208,12 +232,13 @@ def joined(parts: Sequence[Rows]) -> Rows:
         tuple(
             concatenate(columns) for columns in zip(*(part.values for part in parts), strict=True)
         ),
-        _joined_flags(parts),
-        _joined_stamps(parts),
+        joined_flags(parts),
+        joined_stamps(parts),
     )
 
 
-def _joined_flags(parts: Sequence[Rows]) -> Bools | None:
+def joined_flags(parts: Sequence[Rows] | Sequence[Hits]) -> Bools | None:
+    """Join flags of which some are none at all."""
     if all(part.dead is None for part in parts):
         return None
     return np.concatenate(
@@ -221,7 +246,8 @@ def _joined_flags(parts: Sequence[Rows]) -> Bools | None:
     )
 
 
-def _joined_stamps(parts: Sequence[Rows]) -> Int64s | None:
+def joined_stamps(parts: Sequence[Rows] | Sequence[Hits]) -> Int64s | None:
+    """Join stamps; a table has them everywhere or nowhere."""
     stamps = [part.stamps_ms for part in parts if part.stamps_ms is not None]
     return np.concatenate(stamps) if stamps else None
 

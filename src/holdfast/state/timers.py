@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from holdfast.errors import StateMismatch
 from holdfast.state.codes import FIRST, time_codes, time_range
 from holdfast.state.columns import Batch, Int64s
 from holdfast.state.keys import Hashes, Keys
@@ -94,6 +95,13 @@ class Timers:
         )
 
     def _keys(self, owners: Owners, due_us: Int64s) -> Keys:
+        if len(due_us) and np.asarray(due_us).dtype.kind not in "iu":
+            raise StateMismatch(
+                f"Table {self.schema.name}: times of type {np.asarray(due_us).dtype} are no "
+                "timers.",
+                hint="Give microseconds since 1970 as integers.",
+            )
         times = np.ascontiguousarray(due_us, np.int64)
+        owners.require_one_each(len(times), "times", self.schema.name)
         codes = time_codes(times // 1000, owners.hashes.lookup)
         return owners.keys((pa.array(times),), codes)

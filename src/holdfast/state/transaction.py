@@ -11,7 +11,7 @@ begins, so that the same rows over the same state always give the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import StrEnum
 from types import TracebackType
 from typing import Final, Self
@@ -21,20 +21,13 @@ import pyarrow as pa
 
 from holdfast.errors import StateClosed, StateMismatch
 from holdfast.state.cache import Cache
-from holdfast.state.columns import (
-    Batch,
-    Bools,
-    Columns,
-    Int64s,
-    as_declared,
-    conform,
-    gather_optional,
-)
+from holdfast.state.columns import Int64s
 from holdfast.state.contract import Backend
-from holdfast.state.keys import Hashes, Keys
+from holdfast.state.keys import Keys
 from holdfast.state.rows import Hits, Ranges, Rows, merged
 from holdfast.state.schema import TableSchema
 from holdfast.state.snapshot import Snapshot
+from holdfast.state.tables import Table
 from holdfast.state.ttl import TTL, Restart, unexpired
 
 _NUMBER_BITS: Final = 32
@@ -48,18 +41,6 @@ class TransactionState(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """What a table knows of a batch of keys, in the order of the keys."""
-
-    found: Bools
-    values: pa.RecordBatch
-    """The value columns; null where the key was not found."""
-
-    def __len__(self) -> int:
-        return len(self.found)
 
 
 class Transaction:
@@ -196,11 +177,11 @@ class Transaction:
         asked = keys.take(at)
         hits = self._backend.get(table, asked)
         self._remember(schema, asked, hits)
-        return _both(known, Hits(at.take(hits.at), hits.values, hits.dead, hits.stamps_ms))
+        return known.plus(replace(hits, at=at.take(hits.at)))
 
     def _remember(self, schema: TableSchema, asked: Keys, hits: Hits) -> None:
         if self._backend.caches_reads:
-            self._cache.remember(schema.name, _as_read(schema, asked, hits))
+            self._cache.remember(schema.name, hits.as_rows(asked))
 
     def _with_ttl(self, schema: TableSchema, keys: Keys, hits: Hits, ttl: TTL) -> Hits:
         assert hits.stamps_ms is not None
@@ -271,97 +252,7 @@ class Transaction:
             self._ended(self, snapshot)
 
 
-class Table:
-    """One table within a transaction: columns in, columns out."""
-
-    def __init__(self, transaction: Transaction, schema: TableSchema) -> None:
-        self._transaction = transaction
-        self.schema = schema
-
-    def keys(self, batch: Batch, hashes: Hashes | None = None) -> Keys:
-        """Check a batch of keys once, to use it in several calls."""
-        return Keys.of(self.schema, batch, hashes)
-
-    def get(self, keys: Keys) -> Lookup:
-        """Return what is known of some keys, in their order."""
-        hits = self._transaction.read(self.schema, keys)
-        place = np.full(len(keys), -1, np.int64)
-        place[hits.at] = np.arange(len(hits))
-        arrays = [
-            as_declared(gather_optional(column, place), field)
-            for column, field in zip(hits.values, self.schema.value, strict=True)
-        ]
-        nullable = pa.schema([field.with_nullable(True) for field in self.schema.value])
-        return Lookup(place >= 0, pa.RecordBatch.from_arrays(arrays, schema=nullable))
-
-    def put(self, keys: Keys, values: Batch) -> None:
-        """Store values under keys; of a key that comes twice the last one stays."""
-        columns = self.value_columns(values, len(keys))
-        stamps = self._transaction.stamps(self.schema, len(keys))
-        self._transaction.write(self.schema, Rows.of(keys, columns, stamps_ms=stamps))
-
-    def delete(self, keys: Keys) -> None:
-        """Remove keys; absent ones are fine."""
-        self._transaction.write(self.schema, self._transaction.deletions(self.schema, keys))
-
-    def scan(self, ranges: Ranges | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield key and value columns in the order of the codes, a piece at a time."""
-        for rows in self.rows(ranges):
-            yield as_batch(self.schema, rows)
-
-    def rows(self, ranges: Ranges | None = None) -> Iterator[Rows]:
-        """Yield rows in the order of their codes, a piece at a time."""
-        return self._transaction.rows(self.schema, ranges or Ranges.everything())
-
-    def value_columns(self, values: Batch, rows: int) -> Columns:
-        """Return the value columns of a batch, checked."""
-        columns = conform(values, self.schema.value, table=self.schema.name, role="value")
-        if columns and len(columns[0]) != rows:
-            raise StateMismatch(
-                f"Table {self.schema.name}: {rows} keys came with {len(columns[0])} values.",
-                hint="Bring one value with every key.",
-            )
-        return columns
-
-
-def as_batch(schema: TableSchema, rows: Rows) -> pa.RecordBatch:
-    """Return rows as their users know them: key columns, then value columns."""
-    fields = [*schema.key, *schema.value]
-    columns = [*rows.keys, *rows.values]
-    arrays = [as_declared(column, field) for column, field in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
 def _live(rows: Rows, before_ms: int | None) -> Iterator[Rows]:
     live = unexpired(rows.alive(), before_ms)
     if len(live):
         yield live
-
-
-def _both(one: Hits, other: Hits) -> Hits:
-    if not len(one) or not len(other):
-        return one if len(one) else other
-    dead = None
-    if one.dead is not None or other.dead is not None:
-        dead = np.concatenate(
-            [np.zeros(len(h), np.bool_) if h.dead is None else h.dead for h in (one, other)]
-        )
-    stamps = [h.stamps_ms for h in (one, other) if h.stamps_ms is not None]
-    return Hits(
-        np.concatenate([one.at, other.at]),
-        tuple(pa.concat_arrays(pair) for pair in zip(one.values, other.values, strict=True)),
-        dead,
-        np.concatenate(stamps) if stamps else None,
-    )
-
-
-def _as_read(schema: TableSchema, keys: Keys, hits: Hits) -> Rows:
-    """Return what a backend said about keys as rows: absent ones as deletions."""
-    place = np.full(len(keys), -1, np.int64)
-    place[hits.at] = np.arange(len(hits))
-    stamps = None
-    if hits.stamps_ms is not None:
-        stamps = np.zeros(len(keys), np.int64)
-        stamps[hits.at] = hits.stamps_ms
-    values = tuple(gather_optional(column, place) for column in hits.values)
-    return Rows.of(keys, values, dead=place < 0, stamps_ms=stamps)

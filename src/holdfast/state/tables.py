@@ -1,0 +1,92 @@
+"""A table within a transaction: columns in, columns out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import StateMismatch
+from holdfast.state.columns import Batch, Bools, Columns, as_declared, conform, gather_optional
+from holdfast.state.keys import Hashes, Keys
+from holdfast.state.rows import Ranges, Rows
+from holdfast.state.schema import TableSchema
+
+if TYPE_CHECKING:
+    from holdfast.state.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What a table knows of a batch of keys, in the order of the keys."""
+
+    found: Bools
+    values: pa.RecordBatch
+    """The value columns; null where the key was not found."""
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+
+class Table:
+    """One table within a transaction: columns in, columns out."""
+
+    def __init__(self, transaction: Transaction, schema: TableSchema) -> None:
+        self._transaction = transaction
+        self.schema = schema
+
+    def keys(self, batch: Batch, hashes: Hashes | None = None) -> Keys:
+        """Check a batch of keys once, to use it in several calls."""
+        return Keys.of(self.schema, batch, hashes)
+
+    def get(self, keys: Keys) -> Lookup:
+        """Return what is known of some keys, in their order."""
+        hits = self._transaction.read(self.schema, keys)
+        place = np.full(len(keys), -1, np.int64)
+        place[hits.at] = np.arange(len(hits))
+        arrays = [
+            as_declared(gather_optional(column, place), field)
+            for column, field in zip(hits.values, self.schema.value, strict=True)
+        ]
+        nullable = pa.schema([field.with_nullable(True) for field in self.schema.value])
+        return Lookup(place >= 0, pa.RecordBatch.from_arrays(arrays, schema=nullable))
+
+    def put(self, keys: Keys, values: Batch) -> None:
+        """Store values under keys; of a key that comes twice the last one stays."""
+        columns = self.value_columns(values, len(keys))
+        stamps = self._transaction.stamps(self.schema, len(keys))
+        self._transaction.write(self.schema, Rows.of(keys, columns, stamps_ms=stamps))
+
+    def delete(self, keys: Keys) -> None:
+        """Remove keys; absent ones are fine."""
+        self._transaction.write(self.schema, self._transaction.deletions(self.schema, keys))
+
+    def scan(self, ranges: Ranges | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield key and value columns in the order of the codes, a piece at a time."""
+        for rows in self.rows(ranges):
+            yield as_batch(self.schema, rows)
+
+    def rows(self, ranges: Ranges | None = None) -> Iterator[Rows]:
+        """Yield rows in the order of their codes, a piece at a time."""
+        return self._transaction.rows(self.schema, ranges or Ranges.everything())
+
+    def value_columns(self, values: Batch, rows: int) -> Columns:
+        """Return the value columns of a batch, checked."""
+        columns = conform(values, self.schema.value, table=self.schema.name, role="value")
+        if columns and len(columns[0]) != rows:
+            raise StateMismatch(
+                f"Table {self.schema.name}: {rows} keys came with {len(columns[0])} values.",
+                hint="Bring one value with every key.",
+            )
+        return columns
+
+
+def as_batch(schema: TableSchema, rows: Rows) -> pa.RecordBatch:
+    """Return rows as their users know them: key columns, then value columns."""
+    fields = [*schema.key, *schema.value]
+    columns = [*rows.keys, *rows.values]
+    arrays = [as_declared(column, field) for column, field in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
