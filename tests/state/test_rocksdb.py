@@ -539,7 +539,7 @@ def test_a_failed_checkpoint_can_be_made_again(open_state: Open) -> None:
 
 def test_what_a_crash_left_is_cleared_by_the_same_attempt(open_state: Open, tmp_path: Path) -> None:
     """A stale working directory is never taken for state."""
-    stale = tmp_path / "work-a"
+    stale = tmp_path / "work-a-0"
     (stale / "lost").mkdir(parents=True)
     (stale / "000001.sst").write_bytes(b"garbage")
     state = open_state()
@@ -582,7 +582,7 @@ def test_a_full_disk_is_reported_as_such(open_state: Open) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:
-        with pytest.raises(DiskFull, match="work-a"):
+        with pytest.raises(DiskFull, match="work-a-0"):
             state.checkpoint(2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -99,16 +99,20 @@ class Catalogue:
         removed = []
         for path in sorted(self.directory.path.rglob("*")):
             name = path.relative_to(self.directory.path).as_posix()
-            if path.is_file() and path.parent != self._folder and name not in protected:
+            document = path.parent == self._folder and not path.name.startswith(".")
+            if path.is_file() and not document and name not in protected:
                 self._remove(name)
                 removed.append(name)
+        for path in sorted(self.directory.path.rglob("*"), reverse=True):
+            if path.is_dir() and path != self._folder and not any(path.iterdir()):
+                path.rmdir()
         return removed
 
     def _remove(self, name: str) -> None:
         """Remove a file, and the directory it was alone in."""
         path = self.directory.path / name
         remove(path)
-        if path.parent != self.directory.path:
+        if path.parent not in (self.directory.path, self._folder):
             # Not empty yet, or gone with its last file when a crash cut this short.
             with contextlib.suppress(OSError):
                 path.parent.rmdir()

@@ -29,9 +29,8 @@ class ChangelogBackend(Backend):
     """Any backend, with a log of mutations between its checkpoints."""
 
     def __init__(self, inner: Backend, *, materialize_every: int) -> None:
-        super().__init__(
-            inner.directory, list(inner.tables.values()), inner.partition, attempt=inner.attempt
-        )
+        super().__init__(inner.directory, list(inner.tables.values()), inner.partition, attempt="")
+        self.attempt = inner.attempt
         if materialize_every < 1:
             raise StateMismatch(
                 f"A changelog cannot be materialized every {materialize_every} epochs.",

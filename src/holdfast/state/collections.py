@@ -66,7 +66,10 @@ class _OwnedTable:
         return Owners.of(self._key, batch, hashes, self.schema)
 
     def items(self, owners: Owners) -> Entries:
-        """Return every entry of some keys, by the position of the key in the batch."""
+        """Return every entry of some keys, by the position of the key in the batch.
+
+        The entries of a key that comes twice are given under one of its positions.
+        """
         found = list(self._owned(owners))
         rows = joined([rows for rows, _ in found]) if found else Rows.none(self.schema)
         owner = np.concatenate([owner for _, owner in found]) if found else np.empty(0, np.int64)

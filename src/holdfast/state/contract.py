@@ -43,8 +43,8 @@ class Backend(ABC):
     ) -> None:
         self.directory = directory
         self.partition = partition
-        self.attempt = attempt
-        """Part of the name of every file written, so that two attempts never share one."""
+        self.attempt = f"{attempt}-{partition.index}"
+        """Part of the name of every file written: attempts and partitions never share one."""
         self.tables = {table.name: table for table in tables}
         if len(self.tables) != len(tables):
             raise StateMismatch(

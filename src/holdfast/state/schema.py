@@ -90,6 +90,8 @@ class TableSchema:
             )
         for field in self.key:
             _check_key_type(self.name, field)
+        for field in self.value:
+            _check_value_type(self.name, field)
 
     @cached_property
     def stored_key(self) -> tuple[pa.DataType, ...]:
@@ -197,6 +199,29 @@ def _check_key_type(table: str, field: pa.Field) -> None:
             f"Table {table}: key column {field.name!r} is of type {field.type}, "
             "which cannot be part of a key.",
             hint="Keys are integers, decimals, floats, booleans, text, binary, dates or times.",
+        )
+
+
+def is_value_type(declared: pa.DataType) -> bool:
+    """Say whether a column of this type can be a value: one that every backend can store."""
+    if pt.is_dictionary(declared):
+        return is_value_type(declared.value_type)
+    if pt.is_struct(declared):
+        return declared.num_fields > 0 and all(is_value_type(field.type) for field in declared)
+    if pt.is_map(declared):
+        return is_value_type(declared.key_type) and is_value_type(declared.item_type)
+    if pt.is_list(declared) or pt.is_large_list(declared) or pt.is_fixed_size_list(declared):
+        return is_value_type(declared.value_type)
+    simple = is_key_type(declared) or pt.is_primitive(declared) or pt.is_decimal(declared)
+    return simple or pt.is_null(declared)
+
+
+def _check_value_type(table: str, field: pa.Field) -> None:
+    if not is_value_type(field.type):
+        raise StateMismatch(
+            f"Table {table}: value column {field.name!r} is of type {field.type}, "
+            "which cannot be stored.",
+            hint="Values are simple types, and lists, structs with fields and maps of them.",
         )
 
 

@@ -10,4 +10,10 @@ pytest.register_assert_rewrite(
     "holdfast.testing.ledger_machine",
     "holdfast.testing.ledger_records",
     "holdfast.testing.ledger_transactions",
+    "holdfast.testing.state_collections",
+    "holdfast.testing.state_epochs",
+    "holdfast.testing.state_machine",
+    "holdfast.testing.state_rows",
+    "holdfast.testing.state_suite",
+    "holdfast.testing.state_transactions",
 )

@@ -5,7 +5,7 @@ proportion to it. Look-ups search the runs from the newest to the oldest with Nu
 `compaction.py` says when runs are merged. A merge writes a new run and leaves the old ones
 alone: they belong to older checkpoints for as long as somebody retains those.
 
-On disk: `<epoch>_<attempt>_<table>_<number>.run`.
+On disk: `<epoch>_<attempt>-<partition>_<table>_<number>.run`.
 """
 
 from __future__ import annotations

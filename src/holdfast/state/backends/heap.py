@@ -3,7 +3,8 @@
 For small state. What is written lies in thin layers on one sorted table and is merged into it
 as `compaction.py` says, so that a small batch costs little until a checkpoint is due.
 
-On disk: one run (`runs.py`) for each table and epoch, `<epoch>_<attempt>_<table>_<number>.run`.
+On disk, one run (`runs`) for each table and epoch:
+`<epoch>_<attempt>-<partition>_<table>_<number>.run`.
 """
 
 from __future__ import annotations

@@ -67,6 +67,7 @@ class _Writer:
         self._sink: pa.NativeFile = None
         self._arrow: pa.RecordBatchWriter = None
         self._head_bytes = 0
+        self._created = False
 
     def add(self, rows: Rows) -> None:
         if self._sink is None:
@@ -87,6 +88,7 @@ class _Writer:
 
     def _begin(self) -> None:
         create_new(self.path)
+        self._created = True
         self._sink = pa.OSFile(str(self.path), "wb")
         columns = file_schema(self.schema, flags=self._flags)
         self._head_bytes = columns.serialize().size
@@ -124,6 +126,7 @@ class _Writer:
         """Remove what was written so far."""
         if self._sink is not None:
             self._sink.close()
+        if self._created:
             self.path.unlink(missing_ok=True)
 
 

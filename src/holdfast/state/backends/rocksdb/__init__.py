@@ -13,9 +13,9 @@ checkpoint would still have to flush them all.
 
 On disk, in the directory of the operator:
 
-    work-<attempt>/             the database as it runs; gone when the backend is closed
-    work-<attempt>-adopt/       another split's snapshot while its keys are taken over
-    epoch-<epoch>_<attempt>/    what a checkpoint added: CURRENT, MANIFEST-*, new *.sst
+    work-<attempt>-<partition>/           the database as it runs; gone when the backend is closed
+    work-<attempt>-<partition>-adopt/     another split's snapshot while its keys are taken over
+    epoch-<epoch>_<attempt>-<partition>/  what a checkpoint added: CURRENT, MANIFEST-*, new *.sst
 
 A checkpoint flushes the memtables and hard-links the files, whatever the size of the state. An
 SST file never changes, so one that an older checkpoint has already goes on under the name it
