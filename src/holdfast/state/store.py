@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -57,6 +58,7 @@ class Store:
         self._cache = Cache(backend.tables, cache_bytes, keep_clean=backend.caches_reads)
         self._current: Transaction | None = None
         self._why_closed = ""
+        self._numbers = count()
 
     def begin(self, epoch: int, *, now_ms: int) -> Transaction:
         """Begin the transaction of an epoch; `now_ms` is its time for everything with a TTL."""
@@ -67,7 +69,13 @@ class Store:
                 hint="Open the state at an older snapshot to do an epoch again.",
             )
         self._current = Transaction(
-            self.backend, self._cache, self._ttl, epoch=epoch, now_ms=now_ms, ended=self._ended
+            self.backend,
+            self._cache,
+            self._ttl,
+            epoch=epoch,
+            now_ms=now_ms,
+            number=next(self._numbers),
+            ended=self._ended,
         )
         return self._current
 

@@ -54,10 +54,13 @@ class Transaction:
         *,
         epoch: int,
         now_ms: int,
+        number: int,
         ended: Callable[[Transaction, Snapshot | None], None],
     ) -> None:
         self.epoch = epoch
         self.now_ms = now_ms
+        self.number = number
+        """The how-manieth transaction of its store it is: what follows one knows if it missed one."""
         self.state = TransactionState.OPEN
         self._backend = backend
         self._cache = cache
