@@ -8,15 +8,24 @@ is there; a file is removed only when no kept epoch names it.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from holdfast.errors import StateMismatch
+from holdfast.errors import StateDamaged, StateMismatch
 from holdfast.state import documents
 from holdfast.state.files import Directory, remove
 from holdfast.state.snapshot import Snapshot
 
 _FOLDER = "epochs"
+
+_OWN = re.compile(
+    r"(\d+|spill)_[^/]+\.run$"  # runs
+    r"|epoch-\d+_[^/]+/"  # checkpoints of RocksDB
+    r"|work-[^/]+/"  # databases that were running
+    rf"|{_FOLDER}/\.[^/]+\.draft$"  # documents that were being written
+)
+"""The names that the engine gives, relative to the directory."""
 
 
 class Catalogue:
@@ -30,17 +39,21 @@ class Catalogue:
     def keep(self, snapshots: Sequence[Snapshot]) -> None:
         """Make the snapshots of all partitions at the end of one epoch count."""
         epochs = {snapshot.epoch for snapshot in snapshots}
-        if len(epochs) != 1:
+        counts = {snapshot.partition.count for snapshot in snapshots}
+        indexes = sorted(snapshot.partition.index for snapshot in snapshots)
+        if len(epochs) != 1 or len(counts) != 1 or indexes != list(range(*counts)):
             raise StateMismatch(
-                f"Snapshots of epochs {sorted(epochs)} cannot be kept as one.",
-                hint="Give the snapshots of all partitions of one epoch.",
+                f"Snapshots of epochs {sorted(epochs)} and partitions {indexes} cannot be kept "
+                "as one.",
+                hint="Give the snapshots of all partitions of one epoch, each once.",
             )
         content = {"snapshots": [snapshot.document() for snapshot in snapshots]}
         documents.save(self._document(*epochs), content)
 
     def epochs(self) -> list[int]:
         """Return the kept epochs, the oldest first."""
-        return sorted(int(path.stem) for path in self._folder.glob("[0-9]*.json"))
+        names = [path.stem for path in self._folder.glob("*.json")]
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def snapshots(self, epoch: int | None = None) -> tuple[Snapshot, ...]:
         """Return the snapshots of an epoch, or of the newest; none if nothing is kept."""
@@ -76,7 +89,7 @@ class Catalogue:
         }
         removed = []
         for epoch in [epoch for epoch in self.epochs() if epoch not in keep]:
-            named = {file.name for one in self.snapshots(epoch) for file in one.files}
+            named = self._named_by(epoch)
             # The document goes last: a crash in between leaves names without files only in an
             # epoch that was to go anyway, and the next call ends the work.
             for name in sorted(named - protected):
@@ -85,10 +98,18 @@ class Catalogue:
             remove(self._document(epoch))
         return removed
 
-    def collect(self) -> list[str]:
-        """Remove files that no kept epoch names: what crashed attempts left behind.
+    def _named_by(self, epoch: int) -> set[str]:
+        """Return the files of an epoch that is to go; of a damaged one, `collect` finds them."""
+        try:
+            return {file.name for one in self.snapshots(epoch) for file in one.files}
+        except StateDamaged:
+            return set()
 
-        Only while nothing writes to the directory.
+    def collect(self) -> list[str]:
+        """Remove files of the engine that no kept epoch names: what crashed attempts left.
+
+        Only while no store is open in the directory. Files of other names, and savepoints, are
+        left alone.
         """
         protected = {
             file.name
@@ -99,12 +120,11 @@ class Catalogue:
         removed = []
         for path in sorted(self.directory.path.rglob("*")):
             name = path.relative_to(self.directory.path).as_posix()
-            document = path.parent == self._folder and not path.name.startswith(".")
-            if path.is_file() and not document and name not in protected:
+            if path.is_file() and _OWN.match(name) and name not in protected:
                 self._remove(name)
                 removed.append(name)
-        for path in sorted(self.directory.path.rglob("*"), reverse=True):
-            if path.is_dir() and path != self._folder and not any(path.iterdir()):
+        for path in sorted(self.directory.path.glob("*-*/"), reverse=True):
+            if _OWN.match(f"{path.name}/") and not any(path.iterdir()):
                 path.rmdir()
         return removed
 

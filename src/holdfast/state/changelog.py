@@ -132,7 +132,9 @@ class ChangelogBackend(Backend):
         base = self._base
         files = (*(base.files if base else ()), *self._segments)
         names = frozenset(file.name for file in files)
-        new, self._kept = names - self._kept, names
+        new = names - self._kept
+        self.require_kept(files, new)
+        self._kept = names
         details: dict[str, Any] = {"since_base": self._since_base, "base": None}
         if base is not None:
             details["base"] = {

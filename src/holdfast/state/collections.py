@@ -151,11 +151,16 @@ class ListState(_OwnedTable):
 
     def append(self, owners: Owners, values: Batch) -> None:
         """Append one element to the list of each key; a key may come several times."""
+        self._table.put_columns(*self._appended(owners, values))
+
+    def _appended(self, owners: Owners, values: Batch) -> tuple[Keys, Columns]:
+        columns = self._table.value_columns(values, len(owners))
         numbers = self._transaction.next_numbers(len(owners))
         codes = entry_codes(owners.hashes.lookup, numbers)
-        self._table.put(owners.keys((pa.array(numbers),), codes), values)
+        return owners.keys((pa.array(numbers),), codes), columns
 
     def replace(self, owners: Owners, values: Batch) -> None:
         """Make the given elements the whole list of each key that comes."""
+        keys, columns = self._appended(owners, values)
         self.clear(owners)
-        self.append(owners, values)
+        self._table.put_columns(keys, columns)

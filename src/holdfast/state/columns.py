@@ -105,10 +105,16 @@ def _as_array(given: Any, field: pa.Field, table: str) -> pa.Array:
             given = pa.concat_arrays(given.chunks)
     if isinstance(given, pa.Array):
         return given
+    if isinstance(given, str | bytes):
+        raise StateMismatch(
+            f"Table {table}: column {field.name!r} is a single {type(given).__name__}.",
+            hint="Bring a column, a list for example, even of one value.",
+        )
     try:
         if isinstance(given, np.ndarray) and given.dtype != object:
             # Without a type: an array of other numbers than declared is refused, not converted.
-            return pa.array(given)
+            # Copied, because Arrow would share the caller's memory, and callers reuse theirs.
+            return pa.array(given.copy())
         array = pa.array(given, type=field.type)
         if pt.is_integer(field.type) and pt.is_floating(pa.infer_type(given)):
             raise TypeError("it holds fractions, which would be cut off")
@@ -185,6 +191,13 @@ def gather_optional(array: pa.Array, at: Int64s) -> pa.Array:
     return array.take(pa.array(at, mask=at < 0))
 
 
+def spans(start: Int64s, stop: Int64s) -> Int64s:
+    """Return the positions of several spans, stop exclusive, one span behind the other."""
+    lengths = stop - start
+    begin = np.cumsum(lengths) - lengths
+    return np.asarray(np.repeat(start - begin, lengths) + np.arange(lengths.sum()), np.int64)
+
+
 def concatenate(parts: Sequence[pa.Array]) -> pa.Array:
     """Join columns; one part is returned as it is."""
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
@@ -199,9 +212,17 @@ def as_declared(array: pa.Array, field: pa.Field) -> pa.Array:
     """Return a stored column in the type its users declared."""
     if array.type == field.type:
         return array
-    if pt.is_dictionary(field.type):
-        return array.cast(field.type.value_type).dictionary_encode().cast(field.type)
-    return array.cast(field.type)
+    try:
+        if pt.is_dictionary(field.type):
+            return array.cast(field.type.value_type).dictionary_encode().cast(field.type)
+        return array.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise StateMismatch(
+            f"Column {field.name!r}: {len(array)} values do not fit into one array of type "
+            f"{field.type}: {error}.",
+            hint="Ask for fewer at once, or declare a larger type: large_string, large_binary, "
+            "large_list, a wider dictionary index.",
+        ) from error
 
 
 def size_bytes(columns: Sequence[pa.Array]) -> int:

@@ -12,7 +12,7 @@ exactly the state of that moment, whatever happened to the backend afterwards.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -21,7 +21,7 @@ from holdfast.state.files import Directory
 from holdfast.state.keys import Keys
 from holdfast.state.rows import Hits, Ranges, Rows
 from holdfast.state.schema import TableSchema
-from holdfast.state.snapshot import Partition, Snapshot, sources
+from holdfast.state.snapshot import Partition, Snapshot, StateFile, sources
 
 
 class Backend(ABC):
@@ -125,6 +125,15 @@ class Backend(ABC):
         Rows of stamped tables that were last touched before `expired_before_ms[table]` may be
         left out.
         """
+
+    def require_kept(self, files: Iterable[StateFile], new: Collection[str]) -> None:
+        """Raise if a file that a new snapshot shares with older ones is there no more.
+
+        Somebody may have removed it with the checkpoint it came from, while it was in use here.
+        """
+        for file in files:
+            if file.name not in new:
+                self.directory.locate(file)
 
     @abstractmethod
     def close(self) -> None:

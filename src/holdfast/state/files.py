@@ -41,8 +41,16 @@ class Directory:
     path: Path
 
     def __post_init__(self) -> None:
+        missing = []
+        place = self.path
+        while not place.exists() and place != place.parent:
+            missing.append(place)
+            place = place.parent
         with translated(self.path, "created"):
             self.path.mkdir(parents=True, exist_ok=True)
+        # A directory that a power cut takes away takes everything in it along.
+        for made in missing:
+            sync_directory(made.parent)
 
     def locate(self, file: StateFile) -> Path:
         """Return where a file of a snapshot is, or refuse it if it cannot be that file."""
@@ -107,7 +115,7 @@ def create_new(path: Path) -> None:
     except FileExistsError:
         raise StateError(
             f"The state file {path} exists already, and files of state are never written twice.",
-            hint="Give every attempt at an epoch a name of its own.",
+            hint="Give every attempt at an epoch, and every savepoint, a name of its own.",
         ) from None
     failpoints.reach("state.create", path.name)
 

@@ -137,7 +137,8 @@ def _hashes(given: Any, dtype: type[np.generic], what: str) -> Any:
                 hint="Spark's hash of a null key is a number; hash the key columns themselves.",
             )
         given = given.to_numpy()
-    array = np.asarray(given)
+    # Copied, because the caller may reuse its memory before the state is written.
+    array = np.array(given) if isinstance(given, np.ndarray) else np.asarray(given)
     if isinstance(given, list) and (array.dtype == np.int64 or not given):
         # A list has no type of its own: its numbers must be such hashes.
         fits = array.astype(dtype)

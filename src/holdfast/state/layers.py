@@ -21,13 +21,18 @@ from holdfast.state.columns import (
     concatenate,
     equal,
     gather,
+    spans,
 )
 from holdfast.state.keys import Keys
 from holdfast.state.rows import Hits, Ranges, Rows, merged
 from holdfast.state.schema import TableSchema
+from holdfast.state.sorting import identify
 
 PAGE_ROWS: Final = 1 << 20
 """Rows in a page, and about as many in a piece of a scan or a merge: the unit of memory."""
+
+_MAX_STEPS: Final = 8
+"""Rows of one code that a look-up tries one after the other before it sorts them."""
 
 _FENCE_ROWS: Final = PAGE_ROWS // 4
 
@@ -116,7 +121,9 @@ class _Search:
         rows = page.load()
         codes, wanted = self.codes[start:stop], self.wanted[start:stop]
         candidates, place = rows.finder.places(codes)
-        while len(candidates):
+        for _ in range(_MAX_STEPS):
+            if not len(candidates):
+                return
             at = wanted.take(candidates)
             same = equal(self.keys.columns, at, rows.keys, place)
             hit = candidates if same.all() else candidates[same]
@@ -130,6 +137,32 @@ class _Search:
             inside = rows.codes.take(place, mode="clip") == codes.take(candidates)
             inside &= place < len(rows)
             candidates, place = candidates[inside], place[inside]
+        if len(candidates):
+            self._join(rows, candidates + start, found)
+
+    def _join(self, rows: Rows, crowded: Int64s, found: Bools) -> None:
+        """Find keys among many rows of one code: by sorting both, not row by row."""
+        codes, at = self.codes.take(crowded), self.wanted.take(crowded)
+        distinct = np.unique(codes)
+        here = spans(
+            np.searchsorted(rows.codes, distinct, "left"),
+            np.searchsorted(rows.codes, distinct, "right"),
+        )
+        keys = tuple(
+            concatenate([gather(mine, at), gather(theirs, here)])
+            for mine, theirs in zip(self.keys.columns, rows.keys, strict=True)
+        )
+        numbers = identify(
+            np.concatenate([codes, rows.codes.take(here)]), keys, np.arange(len(at) + len(here))
+        )
+        asked, there = numbers[: len(at)], numbers[len(at) :]
+        order = np.argsort(there)
+        place = np.searchsorted(there, asked, sorter=order)
+        row = order.take(place, mode="clip")
+        hit = np.flatnonzero(there.take(row) == asked)
+        if len(hit):
+            found[crowded.take(hit)] = True
+            self.picks.append((at.take(hit), rows, here.take(row.take(hit))))
 
     def hits(self, schema: TableSchema) -> Hits:
         """Gather what was found."""
@@ -197,11 +230,9 @@ def _in_ranges(layer: Layer, ranges: Ranges) -> Iterator[Rows]:
         rows = page.load()
         start = np.searchsorted(rows.codes, ranges.first, "left")
         stop = np.searchsorted(rows.codes, ranges.last, "right")
-        lengths = stop - start
-        total = int(lengths.sum())
-        if total:
-            begin = np.cumsum(lengths) - lengths
-            yield rows.take(np.repeat(start - begin, lengths) + np.arange(total))
+        inside = spans(start, stop)
+        if len(inside):
+            yield rows.take(inside)
 
 
 def _pieces(layers: Sequence[Layer], first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:

@@ -50,6 +50,12 @@ def seal_savepoint(directory: Path, parts: Sequence[Snapshot]) -> None:
     """Make the parts that all partitions have written one savepoint."""
     counts = {part.partition.count for part in parts}
     indexes = sorted(part.partition.index for part in parts)
+    epochs = sorted({part.epoch for part in parts})
+    if len(epochs) > 1:
+        raise StateMismatch(
+            f"The parts of the savepoint {directory} are of different epochs: {epochs}.",
+            hint="Write the parts of all partitions after one epoch, before the next.",
+        )
     if len(counts) != 1 or indexes != list(range(*counts)):
         raise StateMismatch(
             f"The savepoint {directory} is not complete: it has the parts of partitions {indexes}.",
@@ -76,8 +82,8 @@ def load_savepoint(backend: Backend, directory: Path, *, drop: Collection[str] =
 
     It counts, like every write, from the next checkpoint on.
     """
-    place = Directory(directory)
     parts = read_savepoint(directory)
+    place = Directory(directory)
     for part in sources(parts, backend.partition):
         backend.refuse_other_tables(part, drop)
         for file in part.files:

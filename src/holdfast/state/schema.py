@@ -68,6 +68,12 @@ class TableSchema:
                 f"A table of keyed state cannot be named {self.name!r}.",
                 hint="Use letters, digits and underscores.",
             )
+        for part in ("key", "value"):
+            if not isinstance(getattr(self, part), pa.Schema):
+                raise StateMismatch(
+                    f"Table {self.name}: its {part} is a {type(getattr(self, part)).__name__}.",
+                    hint="Declare the columns with pyarrow.schema([(name, type), ...]).",
+                )
         names = [*self.key.names, *self.value.names]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -138,8 +144,16 @@ class TableSchema:
                 raise StateMismatch(
                     f"Table {self.name} was stored with the {what} {theirs}, "
                     f"and is now declared with {mine}.",
-                    hint="Declare it as it was stored, or move it through a savepoint.",
+                    hint="Declare it as it was stored, or give the new table another name.",
                 )
+        required = {field.name for field in [*self.key, *self.value] if not field.nullable}
+        free = {field.name for field in [*stored.key, *stored.value] if field.nullable}
+        for name in sorted(required & free):
+            raise StateMismatch(
+                f"Table {self.name}: column {name!r} may have nulls where it is stored, and is "
+                "now declared without.",
+                hint="Declare the column nullable.",
+            )
 
 
 def storage_type(declared: pa.DataType) -> pa.DataType:

@@ -8,8 +8,9 @@ from math import gcd
 from typing import Any, Final, Self
 
 import numpy as np
+import pyarrow as pa
 
-from holdfast.errors import StateFormatMismatch, StateMismatch
+from holdfast.errors import StateDamaged, StateFormatMismatch, StateMismatch
 from holdfast.state.columns import Bools, Int32s
 from holdfast.state.schema import TableSchema
 
@@ -33,6 +34,8 @@ class Partition:
 
     def owns(self, partition_hashes: Int32s) -> Bools:
         """Say which keys live here: `pmod(hash, count) == index`, as Spark's shuffle does."""
+        if self.count & (self.count - 1) == 0:
+            return np.asarray(partition_hashes & (self.count - 1) == self.index, np.bool_)
         return np.asarray(np.mod(partition_hashes, np.int32(self.count)) == self.index, np.bool_)
 
     def shares_keys_with(self, other: Partition) -> bool:
@@ -58,6 +61,8 @@ class StateFile:
     """Deletions included; 0 where the backend does not count."""
     role: str = ""
     """What the backend uses it for."""
+    footer: str = ""
+    """Of a run: xxh3_64 of its footer, so that opening it need not read it whole."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ class Snapshot:
                     "table": file.table,
                     "rows": file.rows,
                     "role": file.role,
+                    "footer": file.footer,
                 }
                 for file in self.files
             ],
@@ -121,15 +127,21 @@ class Snapshot:
                 f"this version reads format {FORMAT}.",
                 hint="Open it with the version of Holdfast that wrote it.",
             )
-        return cls(
-            backend=document["backend"],
-            epoch=document["epoch"],
-            partition=Partition(*document["partition"]),
-            tables=tuple(TableSchema.from_document(table) for table in document["tables"]),
-            files=tuple(StateFile(**file) for file in document["files"]),
-            new=frozenset(document["new"]),
-            details=document["details"],
-        )
+        try:
+            return cls(
+                backend=str(document["backend"]),
+                epoch=int(document["epoch"]),
+                partition=Partition(*document["partition"]),
+                tables=tuple(TableSchema.from_document(table) for table in document["tables"]),
+                files=tuple(StateFile(**file) for file in document["files"]),
+                new=frozenset(document["new"]),
+                details=dict(document["details"]),
+            )
+        except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+            raise StateDamaged(
+                f"The description of a snapshot cannot be read: {type(error).__name__}: {error}.",
+                hint="Give the document as it was written, or another checkpoint.",
+            ) from error
 
 
 def sources(snapshots: Sequence[Snapshot], partition: Partition) -> tuple[Snapshot, ...]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from holdfast.state.columns import Bools, Columns, Int64s, equal
+from holdfast.state.columns import Bools, Columns, Int64s, as_bits, equal, gather
 
 
 def argsort(codes: Int64s) -> Int64s:
@@ -42,20 +45,44 @@ def replaced(codes: Int64s, keys: Columns, order: Int64s | None = None) -> Bools
         group = np.cumsum(np.concatenate([[True], ~same_code]))
         mixed = np.unique(group[left[~same_key]])
         members = np.flatnonzero(np.isin(group, mixed))
-        _replaced_within(group, keys, order, members, drop)
+        _mark_replaced(group, keys, order, members, drop)
     return drop
 
 
-def _replaced_within(
+def _mark_replaced(
     group: Int64s, keys: Columns, order: Int64s, members: Int64s, drop: Bools
 ) -> None:
-    distance = 1
-    while len(members):
-        ahead = members + distance
-        inside = ahead < len(group)
-        inside[inside] = group[members[inside]] == group[ahead[inside]]
-        members, ahead = members[inside], ahead[inside]
-        open_ = ~drop[members]
-        here, there = members[open_], ahead[open_]
-        drop[here[equal(keys, order.take(here), keys, order.take(there))]] = True
-        distance += 1
+    """Mark the replaced rows among `members`, whose groups have several keys."""
+    numbers = identify(group.take(members), keys, order.take(members))
+    by_key = np.argsort(numbers, kind="stable")  # the older first, as they are
+    same = numbers.take(by_key[1:]) == numbers.take(by_key[:-1])
+    drop[members.take(by_key[:-1][same])] = True
+
+
+def identify(codes: Int64s, keys: Columns, at: Int64s) -> Int64s:
+    """Number the rows at some positions so that equal code and equal key is equal number."""
+    columns = {"": pa.array(codes)}
+    for number, column in enumerate(keys):
+        columns[str(number)] = _sortable(gather(column, at))
+    table = pa.table(columns)
+    order = np.asarray(
+        pc.sort_indices(table, sort_keys=[(name, "ascending") for name in columns]), np.int64
+    )
+    here, before = order[1:], order[:-1]
+    new = codes.take(here) != codes.take(before)
+    new |= ~equal(keys, at.take(here), keys, at.take(before))
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.concatenate([[0], np.cumsum(new)])
+    return numbers
+
+
+def _sortable(column: pa.Array) -> pa.Array:
+    """Return a column in which equal values, whatever they are, lie together when sorted."""
+    bits = as_bits(column)
+    if bits is not None:
+        return pa.array(bits)
+    if pt.is_fixed_size_binary(column.type):
+        return column.cast(pa.large_binary())
+    if pt.is_float16(column.type):
+        return column.view(pa.uint16())
+    return column

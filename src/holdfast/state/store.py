@@ -19,12 +19,15 @@ from holdfast.state.changelog import ChangelogBackend
 from holdfast.state.contract import Backend
 from holdfast.state.files import Directory
 from holdfast.state.savepoint import load_savepoint, write_part
-from holdfast.state.schema import TableSchema
+from holdfast.state.schema import RESERVED, Layout, TableSchema
 from holdfast.state.snapshot import Partition, Snapshot
 from holdfast.state.transaction import Transaction
 from holdfast.state.ttl import TTL
 
 DEFAULT_CACHE_BYTES: Final = 256 * 2**20
+
+_MAX_EPOCH: Final = 2**31 - 1
+_MAX_NOW_MS: Final = 2**62
 
 
 def _rocksdb(*place: Any, attempt: str, **options: Any) -> Backend:
@@ -63,6 +66,8 @@ class Store:
     def begin(self, epoch: int, *, now_ms: int) -> Transaction:
         """Begin the transaction of an epoch; `now_ms` is its time for everything with a TTL."""
         self._require_idle()
+        _require_integer("epoch", epoch, _MAX_EPOCH)
+        _require_integer("now_ms", now_ms, _MAX_NOW_MS)
         if epoch <= self.epoch:
             raise StateMismatch(
                 f"Epoch {epoch} cannot follow epoch {self.epoch}.",
@@ -128,8 +133,15 @@ class Store:
         self.close()
 
 
+def _require_integer(name: str, value: object, largest: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not -largest <= value <= largest:
+        raise StateMismatch(
+            f"{name} is {value!r}.", hint=f"Give an integer that is at most {largest}."
+        )
+
+
 def open_store(
-    directory: Path | Directory,
+    directory: str | Path | Directory,
     tables: Sequence[TableSchema],
     *,
     snapshots: Sequence[Snapshot] = (),
@@ -150,10 +162,10 @@ def open_store(
     partitions. `attempt` becomes part of file names; without one it is drawn at random. A table
     named in `drop` is left out if it is stored and not declared any more.
     """
-    wanted = _with_stamps(tables, ttl or {})
+    wanted = _with_stamps(tables, ttl or {}, snapshots)
     store = make_backend(
         backend,
-        directory if isinstance(directory, Directory) else Directory(directory),
+        directory if isinstance(directory, Directory) else Directory(Path(directory)),
         wanted,
         partition or Partition(),
         attempt=attempt or uuid7().hex[-12:],
@@ -193,17 +205,39 @@ def make_backend(
             f"There is no state backend {name!r}.",
             hint=f"The backends are {', '.join(sorted(BACKENDS))}.",
         )
-    inner = BACKENDS[name](directory, tables, partition, attempt=attempt, **options)
+    try:
+        inner = BACKENDS[name](directory, tables, partition, attempt=attempt, **options)
+    except TypeError as error:
+        raise StateMismatch(
+            f"The state backend {name!r} cannot be made with the options "
+            f"{', '.join(options) or 'none'}: {error}.",
+            hint="See which options it takes in the guide to keyed state.",
+        ) from error
     if not changelog:
         return inner
     return ChangelogBackend(inner, materialize_every=materialize_every)
 
 
-def _with_stamps(tables: Sequence[TableSchema], ttl: Mapping[str, TTL]) -> list[TableSchema]:
+def _with_stamps(
+    tables: Sequence[TableSchema], ttl: Mapping[str, TTL], snapshots: Sequence[Snapshot]
+) -> list[TableSchema]:
     unknown = sorted(set(ttl) - {table.name for table in tables})
     if unknown:
         raise StateMismatch(
             f"A TTL is given for table {unknown[0]!r}, which is not declared.",
             hint=f"The tables are {', '.join(table.name for table in tables)}.",
         )
-    return [replace(table, stamped=table.stamped or table.name in ttl) for table in tables]
+    for table in tables:
+        if table.name in ttl and table.layout is not Layout.HASH and _has_times(table):
+            raise StateMismatch(
+                f"Table {table.name!r} holds timers or windows, which take no TTL.",
+                hint="They are removed when they are due.",
+            )
+    # A table that has stamps keeps them, so that a TTL that comes back finds them.
+    stamped = {one.name for snapshot in snapshots for one in snapshot.tables if one.stamped}
+    stamped |= set(ttl)
+    return [replace(table, stamped=table.stamped or table.name in stamped) for table in tables]
+
+
+def _has_times(table: TableSchema) -> bool:
+    return any(name.endswith("_us") and name.startswith(RESERVED) for name in table.key.names)

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import StateMismatch
-from holdfast.state.columns import Batch, Bools, Columns, as_declared, conform, gather_optional
+from holdfast.state.columns import (
+    Batch,
+    Bools,
+    Columns,
+    as_declared,
+    conform,
+    gather_optional,
+    size_bytes,
+)
 from holdfast.state.keys import Hashes, Keys
 from holdfast.state.rows import Ranges, Rows
 from holdfast.state.schema import TableSchema
 
 if TYPE_CHECKING:
     from holdfast.state.transaction import Transaction
+
+
+_REACH_BYTES: Final = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Table:
 
     def get(self, keys: Keys) -> Lookup:
         """Return what is known of some keys, in their order."""
+        self._require_keys(keys)
         hits = self._transaction.read(self.schema, keys)
         place = np.full(len(keys), -1, np.int64)
         place[hits.at] = np.arange(len(hits))
@@ -56,22 +68,37 @@ class Table:
 
     def put(self, keys: Keys, values: Batch) -> None:
         """Store values under keys; of a key that comes twice the last one stays."""
-        columns = self.value_columns(values, len(keys))
+        self.put_columns(keys, self.value_columns(values, len(keys)))
+
+    def put_columns(self, keys: Keys, columns: Columns) -> None:
+        """Store value columns that were checked before."""
+        self._require_keys(keys)
         stamps = self._transaction.stamps(self.schema, len(keys))
         self._transaction.write(self.schema, Rows.of(keys, columns, stamps_ms=stamps))
 
     def delete(self, keys: Keys) -> None:
         """Remove keys; absent ones are fine."""
+        self._require_keys(keys)
         self._transaction.write(self.schema, self._transaction.deletions(self.schema, keys))
 
     def scan(self, ranges: Ranges | None = None) -> Iterator[pa.RecordBatch]:
         """Yield key and value columns in the order of the codes, a piece at a time."""
         for rows in self.rows(ranges):
-            yield as_batch(self.schema, rows)
+            for piece in _arrays_of(rows):
+                yield as_batch(self.schema, piece)
 
     def rows(self, ranges: Ranges | None = None) -> Iterator[Rows]:
         """Yield rows in the order of their codes, a piece at a time."""
         return self._transaction.rows(self.schema, ranges or Ranges.everything())
+
+    def _require_keys(self, keys: Keys) -> None:
+        types = tuple(column.type for column in keys.columns)
+        if types != self.schema.stored_key:
+            raise StateMismatch(
+                f"Table {self.schema.name}: the keys are those of another table, "
+                f"of types {', '.join(map(str, types))}.",
+                hint="Make keys with the table they are used in.",
+            )
 
     def value_columns(self, values: Batch, rows: int) -> Columns:
         """Return the value columns of a batch, checked."""
@@ -82,6 +109,17 @@ class Table:
                 hint="Bring one value with every key.",
             )
         return columns
+
+
+def _arrays_of(rows: Rows) -> Iterator[Rows]:
+    """Cut rows so that 32-bit offsets, if the declared types have them, reach every value."""
+    if len(rows) > 1 and size_bytes([*rows.keys, *rows.values]) > _REACH_BYTES:
+        half = len(rows) // 2
+        # Copied, because a slice still has all of the memory.
+        yield from _arrays_of(rows.take(np.arange(half)))
+        yield from _arrays_of(rows.take(np.arange(half, len(rows))))
+    else:
+        yield rows
 
 
 def as_batch(schema: TableSchema, rows: Rows) -> pa.RecordBatch:

@@ -26,6 +26,8 @@ from holdfast.state.transaction import Transaction
 DUE: Final = "__due_us"
 """The key column that holds the time, in microseconds since 1970."""
 
+_LAST_US: Final = 2**63 - 1
+
 LOOKUP_HASH: Final = "__lookup_hash"
 """The value column that holds the owner's hash, by which its state is found when it is due."""
 
@@ -95,13 +97,13 @@ class Timers:
         )
 
     def _keys(self, owners: Owners, due_us: Int64s) -> Keys:
-        if len(due_us) and np.asarray(due_us).dtype.kind not in "iu":
+        given = np.array(due_us)  # a copy: the caller may reuse its memory
+        if len(given) and (given.dtype.kind not in "iu" or given.max() > _LAST_US):
             raise StateMismatch(
-                f"Table {self.schema.name}: times of type {np.asarray(due_us).dtype} are no "
-                "timers.",
-                hint="Give microseconds since 1970 as integers.",
+                f"Table {self.schema.name}: times of type {given.dtype} are no timers.",
+                hint="Give microseconds since 1970 as 64-bit integers.",
             )
-        times = np.ascontiguousarray(due_us, np.int64)
+        times = given.astype(np.int64)
         owners.require_one_each(len(times), "times", self.schema.name)
         codes = time_codes(times // 1000, owners.hashes.lookup)
         return owners.keys((pa.array(times),), codes)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from holdfast.errors import StateClosed, StateMismatch
 from holdfast.state.cache import Cache
-from holdfast.state.columns import Int64s
+from holdfast.state.columns import Int32s, Int64s
 from holdfast.state.contract import Backend
 from holdfast.state.keys import Keys
 from holdfast.state.rows import Hits, Ranges, Rows, merged
@@ -60,7 +60,7 @@ class Transaction:
         self.epoch = epoch
         self.now_ms = now_ms
         self.number = number
-        """The how-manieth transaction of its store it is: what follows one knows if it missed one."""
+        """Its place among the transactions of its store: who follows them sees a missed one."""
         self.state = TransactionState.OPEN
         self._backend = backend
         self._cache = cache
@@ -121,6 +121,7 @@ class Transaction:
     def read(self, schema: TableSchema, keys: Keys) -> Hits:
         """Return the live rows of some keys, this transaction's own writes included."""
         self._require_open()
+        self._require_own(schema, keys.partition_hashes)
         hits = self._find(schema, keys)
         ttl = self._ttl.get(schema.name)
         if ttl is None or hits.stamps_ms is None:
@@ -130,16 +131,19 @@ class Transaction:
     def write(self, schema: TableSchema, rows: Rows) -> None:
         """Remember rows; deletions are rows too."""
         self._require_open()
-        owned = self._backend.partition.owns(rows.partition_hashes)
-        if not owned.all():
-            raise StateMismatch(
-                f"Table {schema.name}: {int((~owned).sum())} of {len(rows)} keys do not belong "
-                f"to partition {self._backend.partition}.",
-                hint="Split the rows by pmod(hash(keys), partitions), as Spark's shuffle does.",
-            )
+        self._require_own(schema, rows.partition_hashes)
         self._cache.put(schema.name, rows)
         if self._cache.is_full:
             self._hand_over()
+
+    def _require_own(self, schema: TableSchema, partition_hashes: Int32s) -> None:
+        owned = self._backend.partition.owns(partition_hashes)
+        if not owned.all():
+            raise StateMismatch(
+                f"Table {schema.name}: {int((~owned).sum())} of {len(owned)} keys do not belong "
+                f"to partition {self._backend.partition}.",
+                hint="Split the rows by pmod(hash(keys), partitions), as Spark's shuffle does.",
+            )
 
     def rows(self, schema: TableSchema, ranges: Ranges) -> Iterator[Rows]:
         """Yield the live rows of some ranges of codes, in order, own writes included."""

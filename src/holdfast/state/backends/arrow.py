@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from holdfast.state.backends.layered import LayeredBackend
 from holdfast.state.compaction import merge_from
-from holdfast.state.files import Directory
+from holdfast.state.files import Directory, remove
 from holdfast.state.layers import Layer
 from holdfast.state.rows import Rows
 from holdfast.state.runs import Run, open_run, write_run
@@ -47,6 +47,8 @@ class ArrowBackend(LayeredBackend):
         self._pending: dict[str, list[Rows]] = defaultdict(list)
         self._kept: frozenset[str] = frozenset()
         """The names of the files of the snapshot before."""
+        self._unnamed: list[str] = []
+        """The names of files written here since the last checkpoint."""
         self._numbers = count()
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -96,7 +98,10 @@ class ArrowBackend(LayeredBackend):
         self._foreign = False
         files = tuple(run.file for table in self.tables for run in self._runs[table])
         names = frozenset(file.name for file in files)
-        new, self._kept = names - self._kept, names
+        new = names - self._kept
+        self.require_kept(files, new)
+        self._kept = names
+        self._forget_unnamed(names)
         return Snapshot(self.name, epoch, self.partition, tuple(self.tables.values()), files, new)
 
     def _settle(self, table: str, label: str, expired_before_ms: int | None) -> None:
@@ -139,11 +144,21 @@ class ArrowBackend(LayeredBackend):
             pieces = (unexpired(rows.alive(), expired_before_ms) for rows in pieces)
         name = f"{label}_{self.attempt}_{table}_{next(self._numbers)}.run"
         file = write_run(self.directory.path, name, schema, pieces, deletions=deletions)
+        if file is not None:
+            self._unnamed.append(file.name)
         fresh = [] if file is None else [open_run(self.directory.path / name, file, schema)]
         self._runs[table] = [*self._runs[table][:start], *fresh]
         self._pending[table] = []
 
+    def _forget_unnamed(self, named: frozenset[str]) -> None:
+        """Remove what was written since the last checkpoint and no snapshot has come to name."""
+        for name in self._unnamed:
+            if name not in named:
+                remove(self.directory.path / name)
+        self._unnamed = []
+
     def close(self) -> None:
-        """Unmap the runs."""
+        """Unmap the runs, and remove those it wrote that no snapshot names and now none will."""
+        self._forget_unnamed(frozenset())
         self._runs.clear()
         self._pending.clear()

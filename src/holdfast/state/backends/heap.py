@@ -101,7 +101,9 @@ class HeapBackend(LayeredBackend):
         self.directory.sync()
         files = tuple(self._files[table] for table in self.tables if table in self._files)
         names = frozenset(file.name for file in files)
-        new, self._kept = names - self._kept, names
+        new = names - self._kept
+        self.require_kept(files, new)
+        self._kept = names
         return Snapshot(self.name, epoch, self.partition, tuple(self.tables.values()), files, new)
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ class Run:
 def open_run(path: Path, file: StateFile, schema: TableSchema) -> Run:
     """Map a run into memory and check its footer; the pages are checked when they are needed."""
     content = _map(path)
-    footer = _read_footer(path, content)
+    footer = _read_footer(path, content, file.footer)
     stored = TableSchema.from_document(footer["table"])
     schema.refuse_other(stored)
     head = content.slice(0, footer["schema"]["bytes"])
@@ -63,7 +63,7 @@ def _map(path: Path) -> pa.Buffer:
             raise damaged(path, "it is missing") from None
 
 
-def _read_footer(path: Path, content: pa.Buffer) -> dict[str, Any]:
+def _read_footer(path: Path, content: pa.Buffer, recorded: str) -> dict[str, Any]:
     if content.size < TRAILER_BYTES:
         raise damaged(path, f"it is only {content.size} bytes long")
     trailer = content.slice(content.size - TRAILER_BYTES).to_pybytes()
@@ -82,6 +82,8 @@ def _read_footer(path: Path, content: pa.Buffer) -> dict[str, Any]:
     footer = content.slice(content.size - TRAILER_BYTES - length, length).to_pybytes()
     if xxh3_64_intdigest(footer) != int.from_bytes(trailer[:8], "little"):
         raise damaged(path, "its footer is not the one that was written")
+    if recorded and xxh3_64_hexdigest(footer) != recorded:
+        raise damaged(path, "it is a run, but not the one that the snapshot names")
     document: dict[str, Any] = json.loads(footer)
     return document
 

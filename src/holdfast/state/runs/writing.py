@@ -42,7 +42,7 @@ def write_run(
                     writer.add(piece)
             if not writer.pages:
                 return None
-            checksum = writer.finish()
+            checksum, footer = writer.finish()
         failpoints.reach("state.write", name)
         sync_file(path)
     except Exception:
@@ -55,6 +55,7 @@ def write_run(
         table=schema.name,
         rows=sum(page["rows"] for page in writer.pages),
         role=role,
+        footer=footer,
     )
 
 
@@ -94,8 +95,8 @@ class _Writer:
         self._head_bytes = columns.serialize().size
         self._arrow = pa.ipc.new_stream(self._sink, columns)
 
-    def finish(self) -> str:
-        """Write the footer and return the checksum of the whole file."""
+    def finish(self) -> tuple[str, str]:
+        """Write the footer and return the checksums of the whole file and of the footer."""
         self._arrow.close()
         self._sink.close()
         with pa.memory_map(str(self.path)) as mapped:
@@ -120,7 +121,7 @@ class _Writer:
         with self.path.open("ab") as file:
             file.write(trailer + ENDING)
         whole.update(trailer + ENDING)
-        return str(whole.hexdigest())
+        return str(whole.hexdigest()), str(xxh3_64_hexdigest(footer))
 
     def abandon(self) -> None:
         """Remove what was written so far."""

@@ -69,7 +69,7 @@ class RocksDBBackend(Backend):
             return self.directory.path / f"work-{self.attempt}{suffix}"
         # Operators share the local directory: the name says whose it is.
         operator = xxh3_64_hexdigest(os.fsencode(self.directory.path.resolve()))
-        return local / f"work-{self.attempt}-{operator}{suffix}"
+        return Path(local) / f"work-{self.attempt}-{operator}{suffix}"
 
     def _layout(self, table: str) -> RowLayout:
         layout = self._layouts.get(table)

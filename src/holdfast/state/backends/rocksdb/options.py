@@ -27,7 +27,7 @@ class RocksDBOptions:
     """Size of the filters that spare look-ups of absent keys; 10 lets 1 in 100 pass, 0 is none."""
     compression: str = "lz4"
     """One of `none`, `lz4`, `snappy`, `zstd`."""
-    local_dir: Path | None = None
+    local_dir: Path | str | None = None
     """Where the working directories go; `None` is beside the checkpoints.
 
     On another device than the checkpoints, files are copied where they would be linked.
