@@ -47,7 +47,6 @@ class ChangelogBackend(Backend):
         self._since_base = 0
         self._log: dict[str, list[Rows]] = defaultdict(list)
         """What was written since the last checkpoint of either kind."""
-        self._kept: frozenset[str] = frozenset()
         self._must_materialize = False
         self._numbers = count()
 
@@ -55,7 +54,6 @@ class ChangelogBackend(Backend):
         """Restore the last checkpoint of the backend inside and replay what came after it."""
         self._base, self._segments = _parts(snapshot)
         self._since_base = snapshot.details["since_base"]
-        self._kept = frozenset(file.name for file in snapshot.files)
         if self._base is not None:
             self._inner.restore(self._base)
         self._inner.write(self._replayed(self._segments, everything=True))
@@ -131,10 +129,6 @@ class ChangelogBackend(Backend):
     def _snapshot(self, epoch: int) -> Snapshot:
         base = self._base
         files = (*(base.files if base else ()), *self._segments)
-        names = frozenset(file.name for file in files)
-        new = names - self._kept
-        self.require_kept(files, new)
-        self._kept = names
         details: dict[str, Any] = {"since_base": self._since_base, "base": None}
         if base is not None:
             details["base"] = {
@@ -143,9 +137,7 @@ class ChangelogBackend(Backend):
                 "tables": [table.document() for table in base.tables],
                 "details": dict(base.details),
             }
-        return Snapshot(
-            self.name, epoch, self.partition, tuple(self.tables.values()), files, new, details
-        )
+        return self.describe(epoch, files, details)
 
     def close(self) -> None:
         """Close the backend inside."""

@@ -12,9 +12,9 @@ exactly the state of that moment, whatever happened to the backend afterwards.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from holdfast.errors import StateMismatch
 from holdfast.state.files import Directory
@@ -45,6 +45,8 @@ class Backend(ABC):
         self.partition = partition
         self.attempt = f"{attempt}-{partition.index}"
         """Part of the name of every file written: attempts and partitions never share one."""
+        self._last: frozenset[str] = frozenset()
+        """The names of the files of the last snapshot: the one opened, or the one made since."""
         self.tables = {table.name: table for table in tables}
         if len(self.tables) != len(tables):
             raise StateMismatch(
@@ -63,6 +65,7 @@ class Backend(ABC):
             self.refuse_other_tables(snapshot, drop)
             if snapshot.partition == self.partition:
                 self.restore(snapshot)
+                self._last = frozenset(file.name for file in snapshot.files)
             else:
                 self.adopt(snapshot)
 
@@ -126,14 +129,22 @@ class Backend(ABC):
         left out.
         """
 
-    def require_kept(self, files: Iterable[StateFile], new: Collection[str]) -> None:
-        """Raise if a file that a new snapshot shares with older ones is there no more.
+    def describe(
+        self, epoch: int, files: Sequence[StateFile], details: Mapping[str, Any] | None = None
+    ) -> Snapshot:
+        """Return the snapshot that some files are, for `checkpoint` to return.
 
-        Somebody may have removed it with the checkpoint it came from, while it was in use here.
+        Raises if a file that it shares with the last one is there no more: somebody may have
+        removed it with the checkpoint it came from, while it was in use here.
         """
+        names = frozenset(file.name for file in files)
+        new = names - self._last
         for file in files:
             if file.name not in new:
                 self.directory.locate(file)
+        self._last = names
+        tables = tuple(self.tables.values())
+        return Snapshot(self.name, epoch, self.partition, tables, tuple(files), new, details or {})
 
     @abstractmethod
     def close(self) -> None:

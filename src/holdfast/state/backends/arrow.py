@@ -11,7 +11,7 @@ On disk: `<epoch>_<attempt>-<partition>_<table>_<number>.run`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import count
 from typing import ClassVar
 
@@ -45,8 +45,6 @@ class ArrowBackend(LayeredBackend):
         """Writes above this are spilled to a run before the checkpoint asks for one."""
         self._runs: dict[str, list[Run]] = defaultdict(list)
         self._pending: dict[str, list[Rows]] = defaultdict(list)
-        self._kept: frozenset[str] = frozenset()
-        """The names of the files of the snapshot before."""
         self._unnamed: list[str] = []
         """The names of files written here since the last checkpoint."""
         self._numbers = count()
@@ -54,7 +52,6 @@ class ArrowBackend(LayeredBackend):
     def restore(self, snapshot: Snapshot) -> None:
         """Map the runs of a snapshot."""
         self._map(snapshot)
-        self._kept = frozenset(file.name for file in snapshot.files)
 
     def adopt(self, snapshot: Snapshot) -> None:
         """Map the runs of another split; the next checkpoint rewrites what belongs here."""
@@ -97,12 +94,9 @@ class ArrowBackend(LayeredBackend):
         self.directory.sync()
         self._foreign = False
         files = tuple(run.file for table in self.tables for run in self._runs[table])
-        names = frozenset(file.name for file in files)
-        new = names - self._kept
-        self.require_kept(files, new)
-        self._kept = names
-        self._forget_unnamed(names)
-        return Snapshot(self.name, epoch, self.partition, tuple(self.tables.values()), files, new)
+        snapshot = self.describe(epoch, files)
+        self._forget_unnamed({file.name for file in files})
+        return snapshot
 
     def _settle(self, table: str, label: str, expired_before_ms: int | None) -> None:
         runs, pending = self._runs[table], self._pending[table]
@@ -150,7 +144,7 @@ class ArrowBackend(LayeredBackend):
         self._runs[table] = [*self._runs[table][:start], *fresh]
         self._pending[table] = []
 
-    def _forget_unnamed(self, named: frozenset[str]) -> None:
+    def _forget_unnamed(self, named: Set[str]) -> None:
         """Remove what was written since the last checkpoint and no snapshot has come to name."""
         for name in self._unnamed:
             if name not in named:
@@ -159,6 +153,6 @@ class ArrowBackend(LayeredBackend):
 
     def close(self) -> None:
         """Unmap the runs, and remove those it wrote that no snapshot names and now none will."""
-        self._forget_unnamed(frozenset())
+        self._forget_unnamed(set())
         self._runs.clear()
         self._pending.clear()

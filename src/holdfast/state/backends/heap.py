@@ -42,7 +42,6 @@ class HeapBackend(LayeredBackend):
         self._stack: dict[str, list[Rows]] = defaultdict(list)
         self._files: dict[str, StateFile] = {}
         """The file of each table that holds exactly what is in memory."""
-        self._kept: frozenset[str] = frozenset()
         self._numbers = count()
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -50,7 +49,6 @@ class HeapBackend(LayeredBackend):
         for table, rows, file in self._read(snapshot):
             self._stack[table] = [rows]
             self._files[table] = file
-        self._kept = frozenset(file.name for file in snapshot.files)
 
     def adopt(self, snapshot: Snapshot) -> None:
         """Read the rows of another split that belong here."""
@@ -100,11 +98,7 @@ class HeapBackend(LayeredBackend):
                 self._files[table] = file
         self.directory.sync()
         files = tuple(self._files[table] for table in self.tables if table in self._files)
-        names = frozenset(file.name for file in files)
-        new = names - self._kept
-        self.require_kept(files, new)
-        self._kept = names
-        return Snapshot(self.name, epoch, self.partition, tuple(self.tables.values()), files, new)
+        return self.describe(epoch, files)
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -42,8 +42,6 @@ class RocksDBBackend(Backend):
         super().__init__(directory, tables, partition, attempt=attempt)
         self._options = options or RocksDBOptions()
         self._layouts: dict[str, RowLayout] = {}
-        self._kept: frozenset[str] = frozenset()
-        """The names of the files of the last snapshot."""
         self._opened: Database | None = None
         self._closed = False
         rocksdict()  # missing, it should be missed before a batch was read
@@ -84,7 +82,6 @@ class RocksDBBackend(Backend):
         stored = _stored_layouts(snapshot)
         database = Database(self._work(), self.directory, self._options, snapshot.files)
         self._opened = database
-        self._kept = frozenset(file.name for file in snapshot.files)
         for table, layout in stored.items():
             declared = self.tables.get(table)
             if declared is None:
@@ -145,12 +142,9 @@ class RocksDBBackend(Backend):
         files.sync_directory(target)
         self.directory.sync()
         self._database.origins = sst_files(listed)
-        names = frozenset(file.name for file in listed)
-        new, self._kept = names - self._kept, names
-        tables = tuple(self.tables.values())
         numbers = {table: self._layout(table).number for table in self.tables}
         details = {"row_format": rowcodec.FORMAT, "table_numbers": numbers}
-        return Snapshot(self.name, epoch, self.partition, tables, tuple(listed), new, details)
+        return self.describe(epoch, listed, details)
 
     def _epoch_directory(self, epoch: int) -> Path:
         name = f"epoch-{epoch}_{self.attempt}"
