@@ -63,6 +63,9 @@ class RocksLoop:
             puts.put(key, struct.pack("<qq", total + amount, n + 1))
         self._database.write(puts)
 
+    def flush(self) -> None:
+        self._database.flush()
+
     def close(self) -> None:
         self._database.close()
 

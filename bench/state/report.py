@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -21,11 +23,14 @@ class Line:
     more: str = ""
 
     @property
+    def met(self) -> bool | None:
+        """Whether the target was met; `None` where nothing was promised."""
+        return None if self.target is None else self.ratio <= self.target
+
+    @property
     def verdict(self) -> str:
         """Say whether the target was met."""
-        if self.target is None:
-            return ""
-        return "met" if self.ratio <= self.target else "MISSED"
+        return {None: "", True: "met", False: "MISSED"}[self.met]
 
 
 def show(title: str, lines: list[Line]) -> None:
@@ -46,6 +51,22 @@ def show(title: str, lines: list[Line]) -> None:
             line.more,
         )
     Console(width=160).print(table)
+
+
+def save(path: Path, lines: list[Line]) -> None:
+    """Write comparisons as JSON."""
+    documents = [
+        {
+            "work": line.work,
+            "measured": line.measured,
+            "against": line.against,
+            "ratio": line.ratio,
+            "target": line.target,
+            "met": line.met,
+        }
+        for line in lines
+    ]
+    path.write_text(json.dumps(documents, indent=2) + "\n")
 
 
 def ms(seconds: float) -> str:

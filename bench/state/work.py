@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 from holdfast.state import Hashes, Snapshot, Store, TableSchema, hashing, open_store
 
 LOAD_ROWS = 1_000_000
+MAX_ROUNDS = 1000
+"""Where waiting for a merge into the base ends."""
 VALUE = pa.schema([("total", pa.int64()), ("n", pa.int64())])
 
 
@@ -94,15 +96,25 @@ class Contender:
     store: Store = field(init=False)
     epoch: int = 0
     snapshot: Snapshot | None = None
+    base_merges: int = 0
+    """How often, since it was loaded, a batch ended with everything in one file."""
 
     def __post_init__(self) -> None:
-        self.store = open_store(self.directory, [self.population.schema], **self.options)
+        self.reopen()
 
-    def load(self) -> None:
+    def reopen(self) -> None:
+        """Open the store at its last snapshot, with the options of now."""
+        snapshots = [] if self.snapshot is None else [self.snapshot]
+        self.store = open_store(
+            self.directory, [self.population.schema], snapshots=snapshots, **self.options
+        )
+
+    def load(self, batches: Iterable[Batch] | None = None) -> None:
         """Put every key into the state."""
-        for batch in self.population.all():
+        for batch in self.population.all() if batches is None else batches:
             self.merge(batch)
             self.clean()
+        self.base_merges = 0
 
     def merge(self, batch: Batch) -> Snapshot:
         """Add a batch to what is known of its keys, and checkpoint."""
@@ -115,6 +127,7 @@ class Contender:
             table.put(keys, {"total": total, "n": n})
             self.snapshot = transaction.commit()
         self.epoch += 1
+        self.base_merges += sum(file.table == "totals" for file in self.snapshot.files) == 1
         return self.snapshot
 
     def clean(self) -> None:
@@ -129,18 +142,20 @@ class Contender:
 
 
 class Floor:
-    """Bare NumPy: sort, search, gather, add, write. It keeps no state and forgets the result."""
+    """Bare NumPy: sort, search, gather, add, write. It keeps no state and forgets the result.
+
+    The keys are integers.
+    """
 
     def __init__(self, directory: Path, population: Population) -> None:
         self._file = directory / "floor.bin"
-        self._keys = population.numbers
         self._codes = np.sort(population.hashes.lookup)
         self._total = np.zeros(population.count, np.int64)
         self._n = np.zeros(population.count, np.int64)
 
     def merge(self, batch: Batch) -> None:
         """Do what cannot be avoided."""
-        keys = self._keys.take(batch.at)
+        keys = batch.keys.to_numpy()
         order = np.argsort(batch.hashes.lookup)
         codes = batch.hashes.lookup.take(order)
         place = np.searchsorted(self._codes, codes)
