@@ -98,7 +98,7 @@ format: setup ## Format the code and sort its imports
 bench: setup ## Compare replication with a hand-written PySpark loop
 	@$(BIN)/python -m bench.replicate
 
-bench-state: setup $(PEERS)/.ready ## Compare keyed state with bare NumPy, RocksDB and others (about 8 minutes)
+bench-state: setup $(PEERS)/.ready ## Compare keyed state with bare NumPy, RocksDB and others (about 10 minutes)
 	@$(BIN)/python -m bench.state --peers $(PEERS)/bin/python $(BENCH_ARGS)
 
 # quixstreams wants older libraries than Holdfast: it has an environment of its own.

@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[Callable[[Transaction], object], str]] = {
     "fractions": (_keys(k=[1.5], s=["a"]), "'k' does not hold values of type int64.*fractions"),
     "text for a number": (_keys(k=["x"], s=["a"]), "'k' does not hold values of type int64"),
     "a number too large": (_keys(k=[2**70], s=["a"]), "'k' does not hold values of type int64"),
-    "no column": (_keys(k=5, s=["a"]), "'k' does not hold values"),
+    "no column": (_keys(k=5, s=["a"]), "'k' is a single int"),
     "nothing": (_keys(k=None, s=["a"]), "'k' does not hold values"),
     "objects": (_keys(k=np.array(["x", 1], object), s=["a", "b"]), "'k' does not hold values"),
     "two dimensions": (_keys(k=np.zeros((2, 2), np.int64), s=["a", "b"]), "'k' does not hold"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdfast.errors import StateDamaged, StateMismatch
+from holdfast import state
+from holdfast.errors import StateClosed, StateDamaged, StateMismatch
 from holdfast.state import (
     HOLDFAST_HASHES,
+    SPARK_HASHES,
     TTL,
     Catalogue,
     Directory,
     Hashes,
+    Hits,
+    Keys,
     ListState,
     Partition,
+    Rows,
     Snapshot,
     Store,
     TableSchema,
@@ -28,6 +36,7 @@ from holdfast.state import (
     seal_savepoint,
     tables,
 )
+from holdfast.state.backends.heap import HeapBackend
 
 USER = pa.schema([("user", pa.int64())])
 TOTALS = TableSchema("totals", USER, pa.schema([("n", pa.int64())]), hashes=HOLDFAST_HASHES)
@@ -187,6 +196,79 @@ def test_a_ttl_that_comes_back_finds_the_stamps(tmp_path: Path, backend: str) ->
         assert content(store, now_ms=1900) == {}
 
 
+def test_stamps_survive_a_savepoint_opened_without_its_ttl(tmp_path: Path) -> None:
+    """The same holds for a savepoint on the way."""
+    ttl = {"totals": TTL(1000)}
+    with open_store(tmp_path / "old", [TOTALS], ttl=ttl) as store:
+        put(store, 0, {1: 1}, now_ms=0)
+        seal_savepoint(tmp_path / "savepoint", [store.write_savepoint(tmp_path / "savepoint")])
+    with open_store(tmp_path / "new", [TOTALS], savepoint=tmp_path / "savepoint") as store:
+        snapshot = put(store, 1, {2: 2}, now_ms=900)
+    with open_store(tmp_path / "new", [TOTALS], snapshots=[snapshot], ttl=ttl) as store:
+        assert content(store, now_ms=1000) == {2: 2}
+
+
+def test_a_ttl_may_be_written_in_words(tmp_path: Path) -> None:
+    """`restart` takes the words of the configuration, and no others."""
+    ttl = {"totals": TTL(100, restart="on_read_write")}  # type: ignore[arg-type]
+    with open_store(tmp_path, [TOTALS], ttl=ttl) as store:
+        put(store, 0, {1: 1}, now_ms=0)
+        with store.begin(1, now_ms=90) as transaction:
+            table = transaction.table("totals")
+            assert table.get(table.keys({"user": [1]})).found.all()
+            transaction.commit()
+        assert content(store, now_ms=150) == {1: 1}
+    with pytest.raises(StateMismatch, match="sometimes"):
+        TTL(100, restart="sometimes")  # type: ignore[arg-type]
+    with pytest.raises(StateMismatch, match=r"1\.5"):
+        TTL(1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["arrow", "heap", "rocksdb"])
+def test_a_closed_backend_answers_nothing(tmp_path: Path, backend: str) -> None:
+    """After it was closed, a backend refuses instead of saying that nothing is there."""
+    store = open_store(tmp_path, [TOTALS], backend=backend)
+    put(store, 0, {1: 1})
+    store.close()
+    keys = Keys.of(TOTALS, {"user": [1]})
+    with pytest.raises(StateClosed):
+        store.backend.get("totals", keys)
+    with pytest.raises(StateClosed):
+        store.backend.write({"totals": Rows.of(keys, (pa.array([2]),))})
+    with pytest.raises(StateClosed):
+        store.backend.checkpoint(1)
+    store.close()
+
+
+def test_a_store_takes_a_backend_of_ones_own(tmp_path: Path) -> None:
+    """A class that implements the contract is used like those that come along."""
+
+    class Counting(HeapBackend):
+        name = "counting"
+        asked = 0
+
+        def get(self, table: str, keys: Keys) -> Hits:
+            Counting.asked += len(keys)
+            return super().get(table, keys)
+
+    with open_store(tmp_path, [TOTALS], backend=Counting) as store:
+        snapshot = put(store, 0, {1: 1})
+        table = store.begin(1, now_ms=0).table("totals")
+        assert table.get(table.keys({"user": [1, 2]})).found.tolist() == [True, False]
+    assert Counting.asked == 2
+    assert snapshot.backend == "counting"
+
+
+def test_the_examples_in_docstrings_hold() -> None:
+    """Every doctest of the package is true."""
+    tested = 0
+    for found in pkgutil.walk_packages(state.__path__, "holdfast.state."):
+        result = doctest.testmod(importlib.import_module(found.name))
+        assert result.failed == 0, found.name
+        tested += result.attempted
+    assert tested > 3
+
+
 def test_parts_of_different_epochs_are_no_savepoint(tmp_path: Path) -> None:
     """A savepoint is one moment of all partitions."""
     parts = []
@@ -281,6 +363,12 @@ def _other_table(store: Store) -> None:
     transaction.table("alarms").get(keys)
 
 
+def _keys_hashed_otherwise(store: Store) -> None:
+    spark = replace(TOTALS, hashes=SPARK_HASHES)
+    keys = Keys.of(spark, {"user": [1]}, Hashes.of([1], [1]))
+    store.begin(0, now_ms=0).table("totals").put(keys, {"n": [1]})
+
+
 def _one_text(store: Store) -> None:
     table = store.begin(0, now_ms=0).table("totals")
     table.keys({"user": "chai"})
@@ -297,6 +385,22 @@ MISTAKES: dict[str, Callable[[Store], object]] = {
     "a time of fractions": lambda store: store.begin(0, now_ms=0.5),  # type: ignore[arg-type]
     "a time beyond 62 bits": lambda store: store.begin(0, now_ms=2**63),
     "keys of another table": _other_table,
+    "keys hashed otherwise": _keys_hashed_otherwise,
+    "a batch in the place of keys": lambda store: (
+        store.begin(0, now_ms=0).table("totals").get({"user": [1]})
+    ),  # type: ignore[arg-type]
+    "hashes as a pair": lambda store: Keys.of(
+        replace(TOTALS, hashes=SPARK_HASHES),
+        {"user": [1]},
+        ([1], [1]),  # type: ignore[arg-type]
+    ),
+    "hashes of nobody": lambda store: replace(TOTALS, hashes="holdfast"),
+    "a list in the table of timers": lambda store: ListState(store.begin(0, now_ms=0), "alarms"),
+    "timers in a table of totals": lambda store: Timers(store.begin(0, now_ms=0), "totals"),
+    "an epoch before the first": lambda store: store.begin(-1, now_ms=0),
+    "keys of a table that has none of its own": lambda store: (
+        store.begin(0, now_ms=0).table("alarms").keys({"user": [1]})
+    ),
     "a text in the place of a column": _one_text,
     "a timer beyond 63 bits": _late_timer,
     "a column that may not be null any more": lambda store: TableSchema(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -24,7 +25,6 @@ from holdfast.errors import (
     StateError,
     StateFormatMismatch,
     StateMismatch,
-    UsageError,
 )
 from holdfast.state.backends.rocksdb import RocksDBBackend, RocksDBOptions
 from holdfast.state.backends.rocksdb import options as rocksdb_options
@@ -35,7 +35,7 @@ from holdfast.state.runs import NEVER_MS
 from holdfast.state.schema import HOLDFAST_HASHES, TableSchema
 from holdfast.state.snapshot import Partition, Snapshot
 
-pytest.importorskip("rocksdict")
+rocksdict = pytest.importorskip("rocksdict")
 
 
 def _table(
@@ -231,6 +231,52 @@ def test_values_may_be_nested(open_state: Open) -> None:
     _put(state, values, table)
     again = open_state(state.checkpoint(1), attempt="b", tables=[table])
     assert _get(again, [1, 2], table) == values
+
+
+def test_rows_are_laid_out_as_documented(open_state: Open, tmp_path: Path) -> None:
+    """Key: table, code with its sign flipped, columns. Value: partition hash, stamp, columns."""
+    aging = _table("aging", pa.int32(), key=pa.string(), stamped=True)
+    state = open_state(tables=[TOTALS, aging])
+    keys = Keys((pa.array([7]),), np.array([1]), np.array([-2], np.int32))
+    state.write({"totals": Rows.of(keys, (pa.array([258]),))})
+    keys = Keys((pa.array(["tea"], pa.large_string()),), np.array([-2]), np.array([3], np.int32))
+    values = (pa.array([None], pa.int32()),)
+    state.write({"aging": Rows.of(keys, values, stamps_ms=np.array([1000]))})
+    snapshot = state.checkpoint(1)
+    assert snapshot.details["table_numbers"] == {"totals": 0, "aging": 1}
+    assert _pairs(tmp_path, snapshot) == {
+        b"\x00\x00"  # the number of the table
+        b"\x80\x00\x00\x00\x00\x00\x00\x01"  # code 1
+        b"\xff"  # the key column is there
+        b"\x07\x00\x00\x00\x00\x00\x00\x00":  # and is 7
+        b"\xfe\xff\xff\xff"  # partition hash -2
+        b"\xff"  # the value column is there
+        b"\x02\x01\x00\x00\x00\x00\x00\x00",  # and is 258
+        b"\x00\x01"  # the number of the table
+        b"\x7f\xff\xff\xff\xff\xff\xff\xfe"  # code -2
+        b"\xff"  # the key column is there
+        b"\x03\x00\x00\x00tea":  # and has three bytes
+        b"\x03\x00\x00\x00"  # partition hash 3
+        b"\xe8\x03\x00\x00\x00\x00\x00\x00"  # stamp 1000
+        b"\xfe"  # the value column is null
+        b"\x00\x00\x00\x00",
+    }
+
+
+def _pairs(directory: Path, snapshot: Snapshot) -> dict[bytes, bytes]:
+    """Return everything in a first checkpoint, read from a copy of it with rocksdict alone."""
+    with tempfile.TemporaryDirectory() as copy:
+        for file in snapshot.files:
+            shutil.copy(directory / file.name, copy)
+        database = rocksdict.Rdict(
+            copy,
+            rocksdict.Options(raw_mode=True),
+            access_type=rocksdict.AccessType.read_only(False),
+        )
+        try:
+            return dict(database.items())
+        finally:
+            database.close()
 
 
 def test_a_checkpoint_opens_again_as_it_was(open_state: Open) -> None:
@@ -651,7 +697,7 @@ def test_without_rocksdict_the_error_names_the_extra(
 )
 def test_an_impossible_option_is_refused(wrong: dict[str, Any]) -> None:
     """The message names the option."""
-    with pytest.raises(UsageError, match=next(iter(wrong))):
+    with pytest.raises(StateMismatch, match=next(iter(wrong))):
         RocksDBOptions(**wrong)
 
 

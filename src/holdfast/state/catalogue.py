@@ -31,9 +31,11 @@ _OWN = re.compile(
 class Catalogue:
     """The kept epochs of one operator's directory."""
 
-    def __init__(self, directory: Directory) -> None:
-        self.directory = directory
-        self._folder = directory.path / _FOLDER
+    def __init__(self, directory: str | Path | Directory) -> None:
+        self.directory = (
+            directory if isinstance(directory, Directory) else Directory(Path(directory))
+        )
+        self._folder = self.directory.path / _FOLDER
         Directory(self._folder)
 
     def keep(self, snapshots: Sequence[Snapshot]) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
+from holdfast.errors import StateMismatch
 from holdfast.state import hashing
 from holdfast.state.codes import entry_codes
 from holdfast.state.columns import (
@@ -20,6 +21,7 @@ from holdfast.state.columns import (
     Int64s,
     as_declared,
     conform,
+    declared_batch,
     gather,
     normalized,
 )
@@ -54,12 +56,20 @@ class Entries:
 class _OwnedTable:
     """What lists and maps share: entries under an owner's key."""
 
+    _column: ClassVar[str]
+    """The key column that tells the entries of an owner apart."""
+
     def __init__(self, transaction: Transaction, name: str) -> None:
         self._transaction = transaction
         self._table = transaction.table(name)
         self.schema = self._table.schema
         self._key = pa.schema(list(self.schema.key)[:-1])
         self._entry: pa.Field = list(self.schema.key)[-1]
+        if self._entry.name != self._column:
+            raise StateMismatch(
+                f"Table {name!r} was not declared as the table of a {type(self).__name__}.",
+                hint=f"Declare it with {type(self).__name__}.schema_of.",
+            )
 
     def owners(self, batch: Batch, hashes: Hashes | None = None) -> Owners:
         """Check a batch of keys once, to use it in several calls."""
@@ -92,16 +102,16 @@ class _OwnedTable:
         order = np.lexsort((np.arange(len(owner)), owner))
         if self._entry.name == NUMBER:
             order = np.lexsort((np.asarray(entry), owner))
-        arrays = [
-            as_declared(gather(column, order), field)
-            for column, field in zip(rows.values, self.schema.value, strict=True)
-        ]
-        values = pa.RecordBatch.from_arrays(arrays, schema=self.schema.value)
+        values = declared_batch(
+            [gather(column, order) for column in rows.values], self.schema.value
+        )
         return Entries(owner.take(order), as_declared(gather(entry, order), self._entry), values)
 
 
 class MapState(_OwnedTable):
     """A map under every key; one entry of it is one row."""
+
+    _column = ENTRY
 
     @staticmethod
     def schema_of(
@@ -140,6 +150,8 @@ class MapState(_OwnedTable):
 
 class ListState(_OwnedTable):
     """A list under every key; appending writes the new elements and reads nothing."""
+
+    _column = NUMBER
 
     @staticmethod
     def schema_of(

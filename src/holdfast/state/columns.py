@@ -105,7 +105,7 @@ def _as_array(given: Any, field: pa.Field, table: str) -> pa.Array:
             given = pa.concat_arrays(given.chunks)
     if isinstance(given, pa.Array):
         return given
-    if isinstance(given, str | bytes):
+    if isinstance(given, str | bytes) or np.isscalar(given):
         raise StateMismatch(
             f"Table {table}: column {field.name!r} is a single {type(given).__name__}.",
             hint="Bring a column, a list for example, even of one value.",
@@ -223,6 +223,12 @@ def as_declared(array: pa.Array, field: pa.Field) -> pa.Array:
             hint="Ask for fewer at once, or declare a larger type: large_string, large_binary, "
             "large_list, a wider dictionary index.",
         ) from error
+
+
+def declared_batch(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Return stored columns as a batch in the types their users declared."""
+    arrays = [as_declared(column, field) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def size_bytes(columns: Sequence[pa.Array]) -> int:

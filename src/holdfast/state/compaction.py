@@ -1,9 +1,9 @@
 """When layers are merged: a pure function of their sizes.
 
-Small layers are merged when there are four of about one size, which keeps their number
-logarithmic; everything is merged into the oldest layer, the base, when the others together
-have grown to a part of it. Both make the work of a batch, averaged over many, proportional to
-the batch and not to the state.
+Small layers are merged when there are eight of about one size, which keeps their number
+logarithmic, unless the result would be so large that the base is due soon anyway. Everything is
+merged into the oldest layer, the base, when the others together have grown to its size. Both
+make the work of a batch, averaged over many, proportional to the batch and not to the state.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ from collections.abc import Sequence
 from math import log
 from typing import Final
 
-FAN_IN: Final = 4
+FAN_IN: Final = 8
 """How many layers of about one size are merged into one."""
 
 BASE_SHARE: Final = 1.0
 """The base is rewritten when the layers above it together reach this part of its rows.
 
 More of it: fewer rewrites, a larger state on disk, more layers to look through.
+"""
+
+TIER_SHARE: Final = 1 / 8
+"""Layers are merged with one another only up to this part of the base.
+
+Larger ones would be written twice in short order: now, and with the base.
 """
 
 _SMALL: Final = 4096
@@ -30,10 +36,11 @@ def merge_from(sizes: Sequence[int]) -> int | None:
 
     `sizes` are the rows of the layers, oldest first.
 
-    >>> merge_from([1_000_000, 10_000, 10_000, 10_000])
-    >>> merge_from([1_000_000, 10_000, 10_000, 10_000, 10_000])
+    >>> merge_from([1_000_000, *[10_000] * 7])
+    >>> merge_from([1_000_000, *[10_000] * 8])
     1
-    >>> merge_from([1_000_000, 500_000, 10_000])
+    >>> merge_from([1_000_000, *[20_000] * 8])
+    >>> merge_from([1_000_000, 990_000, 10_000])
     0
     """
     if len(sizes) < 2:
@@ -45,6 +52,8 @@ def merge_from(sizes: Sequence[int]) -> int | None:
     while len(merged) > 1:
         tier = _newest_tier(merged)
         if len(merged) - tier < FAN_IN:
+            return start
+        if sum(merged[tier:]) > TIER_SHARE * sizes[0]:
             return start
         start = tier
         merged = [*merged[:tier], sum(merged[tier:])]

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from holdfast.errors import StateMismatch
+from holdfast.errors import StateClosed, StateMismatch
 from holdfast.state.files import Directory
 from holdfast.state.keys import Keys
 from holdfast.state.rows import Hits, Ranges, Rows
@@ -45,6 +45,7 @@ class Backend(ABC):
         self.partition = partition
         self.attempt = f"{attempt}-{partition.index}"
         """Part of the name of every file written: attempts and partitions never share one."""
+        self.closed = False
         self._last: frozenset[str] = frozenset()
         """The names of the files of the last snapshot: the one opened, or the one made since."""
         self.tables = {table.name: table for table in tables}
@@ -74,7 +75,11 @@ class Backend(ABC):
             raise StateMismatch(
                 f"The state of epoch {snapshot.epoch} was written by the backend "
                 f"{snapshot.backend!r}, and is opened with {self.name!r}.",
-                hint="Move it through a savepoint, or open it with the backend that wrote it.",
+                hint=(
+                    "Open it with savepoint=<its directory>."
+                    if snapshot.backend == "savepoint"
+                    else "Move it through a savepoint, or open it with the backend that wrote it."
+                ),
             )
 
     def refuse_other_tables(self, snapshot: Snapshot, drop: Collection[str]) -> None:
@@ -87,7 +92,7 @@ class Backend(ABC):
                 raise StateMismatch(
                     f"The state of epoch {snapshot.epoch} has a table {stored.name!r} that is "
                     "not declared any more.",
-                    hint="Declare it, or say that it is to be dropped.",
+                    hint=f"Declare it, or open the state with drop=[{stored.name!r}].",
                 )
 
     @abstractmethod
@@ -145,6 +150,15 @@ class Backend(ABC):
         self._last = names
         tables = tuple(self.tables.values())
         return Snapshot(self.name, epoch, self.partition, tables, tuple(files), new, details or {})
+
+    def refuse_closed(self) -> None:
+        """Raise if the backend was closed: it would find nothing, and lose what is written."""
+        if self.closed:
+            raise StateClosed(
+                f"The state of partition {self.partition} in {self.directory.path} was used "
+                "after it had been closed.",
+                hint="Open it again at its last checkpoint.",
+            )
 
     @abstractmethod
     def close(self) -> None:

@@ -41,6 +41,7 @@ class Directory:
     path: Path
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # text will do
         missing = []
         place = self.path
         while not place.exists() and place != place.parent:
@@ -86,7 +87,8 @@ def damaged(path: Path, reason: str) -> StateDamaged:
     """Return the error for a file that is not what was written."""
     return StateDamaged(
         f"The state file {path} is damaged: {reason}.",
-        hint="Restore it from a copy, or open an older checkpoint that does not name it.",
+        hint="Restore it from a copy, or open an older checkpoint that does not name it. "
+        "A snapshot opens in the directory it was written in.",
     )
 
 

@@ -16,8 +16,8 @@ from holdfast.state.columns import (
     Columns,
     Int32s,
     Int64s,
-    as_declared,
     conform,
+    declared_batch,
     gather,
     normalized,
 )
@@ -58,6 +58,8 @@ class Keys:
     columns: Columns
     codes: Int64s
     partition_hashes: Int32s
+    hashes: str = ""
+    """Who computed the hashes, of keys that a caller made."""
 
     @classmethod
     def of(cls, schema: TableSchema, batch: Batch, hashes: Hashes | None = None) -> Self:
@@ -65,14 +67,14 @@ class Keys:
 
         Without `hashes` the table must have been declared with Holdfast's own.
         """
-        columns = key_columns(schema, batch)
         if schema.layout is not Layout.HASH:
             raise StateMismatch(
                 f"Table {schema.name} is sorted by {schema.layout.value}, not by its key's hash.",
                 hint="Reach it through the list, map, timer or window state that owns it.",
             )
+        columns = key_columns(schema, batch)
         checked = hashes_for(schema, columns, hashes)
-        return cls(columns, checked.lookup, checked.partition)
+        return cls(columns, checked.lookup, checked.partition, schema.hashes)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -93,15 +95,12 @@ class Keys:
             tuple(gather(column, at) for column in self.columns),
             self.codes.take(at),
             self.partition_hashes.take(at),
+            self.hashes,
         )
 
     def batch(self, schema: TableSchema) -> pa.RecordBatch:
         """Return the key columns in their declared types."""
-        arrays = [
-            as_declared(column, field)
-            for column, field in zip(self.columns, schema.key, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema.key)
+        return declared_batch(self.columns, schema.key)
 
 
 def key_columns(schema: TableSchema, batch: Batch) -> Columns:
@@ -120,6 +119,11 @@ def hashes_for(schema: TableSchema, columns: Columns, hashes: Hashes | None) -> 
                 f"hashes={HOLDFAST_HASHES!r}.",
             )
         return Hashes.own(columns)
+    if not isinstance(hashes, Hashes):
+        raise StateMismatch(
+            f"Table {schema.name}: hashes cannot be a {type(hashes).__name__}.",
+            hint="Make them with Hashes.of(lookup, partition).",
+        )
     if len(hashes.lookup) != len(columns[0]) or len(hashes.partition) != len(columns[0]):
         raise StateMismatch(
             f"Table {schema.name}: {len(columns[0])} keys came with {len(hashes.lookup)} look-up "

@@ -26,6 +26,7 @@ from holdfast.state.columns import (
 from holdfast.state.keys import Keys
 from holdfast.state.rows import Hits, Ranges, Rows, merged
 from holdfast.state.schema import TableSchema
+from holdfast.state.searching import Codes
 from holdfast.state.sorting import identify
 
 PAGE_ROWS: Final = 1 << 20
@@ -33,6 +34,9 @@ PAGE_ROWS: Final = 1 << 20
 
 _MAX_STEPS: Final = 8
 """Rows of one code that a look-up tries one after the other before it sorts them."""
+
+_SHRINK_AT: Final = 0.25
+"""A look-up forgets the keys it has found when they are more than this part of all."""
 
 _FENCE_ROWS: Final = PAGE_ROWS // 4
 
@@ -99,48 +103,71 @@ class _Search:
     """Positions in `keys` not found yet, ascending."""
     codes: Int64s
     """Their codes."""
+    found: Bools
+    """Which of them have been found since, and are not wanted any more."""
     picks: list[tuple[Int64s, Rows, Int64s]] = field(default_factory=list)
     """Positions in `keys`, and the rows of a page they were found at."""
+    _new: int = 0
+
+    def __post_init__(self) -> None:
+        self._shared = Codes(self.codes)
+
+    @classmethod
+    def of(cls, keys: Keys) -> _Search:
+        """Begin to look for sorted keys."""
+        return cls(keys, np.arange(len(keys)), keys.codes, np.zeros(len(keys), np.bool_))
 
     def visit(self, layer: Layer) -> None:
         """Look for the wanted keys in one layer, and want those that it has no more."""
+        self._shrink()
         if not len(self.wanted) or not layer.pages:
             return
-        found = np.zeros(len(self.wanted), np.bool_)
         bounds = np.searchsorted(self.codes, layer.firsts[1:], "left").tolist()
         for page, start, stop in zip(
             layer.pages, [0, *bounds], [*bounds, len(self.codes)], strict=True
         ):
             if start < stop:
-                self._visit_page(page, start, stop, found)
-        if found.any():
-            left = np.flatnonzero(~found)
-            self.wanted, self.codes = self.wanted.take(left), self.codes.take(left)
+                self._visit_page(page.load(), start, stop)
 
-    def _visit_page(self, page: Page, start: int, stop: int, found: Bools) -> None:
-        rows = page.load()
-        codes, wanted = self.codes[start:stop], self.wanted[start:stop]
-        candidates, place = rows.finder.places(codes)
+    def _shrink(self) -> None:
+        """Leave out what was found, once that is so much that the copy pays."""
+        if self._new > len(self.wanted) * _SHRINK_AT:
+            left = np.flatnonzero(~self.found)
+            self.wanted, self.codes = self.wanted.take(left), self.codes.take(left)
+            self.found = np.zeros(len(left), np.bool_)
+            self._shared = Codes(self.codes)
+            self._new = 0
+
+    def _visit_page(self, rows: Rows, start: int, stop: int) -> None:
+        candidates, place = rows.finder.places(self._shared.slice(start, stop))
+        if start:
+            candidates = candidates + start
+        if self._new:
+            open_ = np.flatnonzero(~self.found.take(candidates))
+            candidates, place = candidates.take(open_), place.take(open_)
         for _ in range(_MAX_STEPS):
             if not len(candidates):
                 return
-            at = wanted.take(candidates)
-            same = equal(self.keys.columns, at, rows.keys, place)
-            hit = candidates if same.all() else candidates[same]
-            if len(hit):
-                found[start + hit] = True
-                self.picks.append((wanted.take(hit), rows, place if same.all() else place[same]))
+            same = equal(self.keys.columns, self.wanted.take(candidates), rows.keys, place)
             if same.all():
+                self._pick(candidates, rows, place)
                 return
+            self._pick(candidates[same], rows, place[same])
             # Another key under the same code: the wanted one may be the next row.
             candidates, place = candidates[~same], place[~same] + 1
-            inside = rows.codes.take(place, mode="clip") == codes.take(candidates)
+            inside = rows.codes.take(place, mode="clip") == self.codes.take(candidates)
             inside &= place < len(rows)
             candidates, place = candidates[inside], place[inside]
         if len(candidates):
-            self._join(rows, candidates + start, found)
+            self._join(rows, candidates)
 
-    def _join(self, rows: Rows, crowded: Int64s, found: Bools) -> None:
+    def _pick(self, at: Int64s, rows: Rows, place: Int64s) -> None:
+        if len(at):
+            self.found[at] = True
+            self._new += len(at)
+            self.picks.append((self.wanted.take(at), rows, place))
+
+    def _join(self, rows: Rows, crowded: Int64s) -> None:
         """Find keys among many rows of one code: by sorting both, not row by row."""
         codes, at = self.codes.take(crowded), self.wanted.take(crowded)
         distinct = np.unique(codes)
@@ -160,9 +187,7 @@ class _Search:
         place = np.searchsorted(there, asked, sorter=order)
         row = order.take(place, mode="clip")
         hit = np.flatnonzero(there.take(row) == asked)
-        if len(hit):
-            found[crowded.take(hit)] = True
-            self.picks.append((at.take(hit), rows, here.take(row.take(hit))))
+        self._pick(crowded.take(hit), rows, here.take(row.take(hit)))
 
     def hits(self, schema: TableSchema) -> Hits:
         """Gather what was found."""
@@ -195,7 +220,7 @@ class _Search:
 
 def find(schema: TableSchema, layers: Sequence[Layer], keys: Keys) -> Hits:
     """Look keys up in layers given oldest first; the newest row of a key counts."""
-    search = _Search(keys.sorted, np.arange(len(keys)), keys.sorted.codes)
+    search = _Search.of(keys.sorted)
     for layer in reversed(layers):
         search.visit(layer)
     hits = search.hits(schema)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from holdfast.errors import StateMismatch
 from holdfast.state.codes import entry_range
-from holdfast.state.columns import Batch, Columns, Int64s, as_declared, equal, gather
+from holdfast.state.columns import Batch, Columns, Int64s, declared_batch, equal, gather
 from holdfast.state.keys import Hashes, Keys, hashes_for, key_columns
 from holdfast.state.rows import Ranges, Rows
 from holdfast.state.schema import TableSchema
@@ -60,10 +60,7 @@ class Owners:
 
     def batch(self, key: pa.Schema) -> pa.RecordBatch:
         """Return the key columns in their declared types."""
-        arrays = [
-            as_declared(column, field) for column, field in zip(self.columns, key, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=key)
+        return declared_batch(self.columns, key)
 
     @cached_property
     def entry_ranges(self) -> Ranges:

@@ -30,9 +30,9 @@ BACKEND: Final = "savepoint"
 _DOCUMENT: Final = "savepoint.json"
 
 
-def write_part(backend: Backend, directory: Path, *, epoch: int) -> Snapshot:
+def write_part(backend: Backend, directory: str | Path, *, epoch: int) -> Snapshot:
     """Write the committed state of one partition as its part of a savepoint."""
-    place = Directory(directory)
+    place = Directory(Path(directory))
     files = []
     for name, schema in backend.tables.items():
         target = f"{backend.partition.index}of{backend.partition.count}_{name}.run"
@@ -46,7 +46,7 @@ def write_part(backend: Backend, directory: Path, *, epoch: int) -> Snapshot:
     return Snapshot(BACKEND, epoch, backend.partition, tables, tuple(files), names)
 
 
-def seal_savepoint(directory: Path, parts: Sequence[Snapshot]) -> None:
+def seal_savepoint(directory: str | Path, parts: Sequence[Snapshot]) -> None:
     """Make the parts that all partitions have written one savepoint."""
     counts = {part.partition.count for part in parts}
     indexes = sorted(part.partition.index for part in parts)
@@ -62,12 +62,12 @@ def seal_savepoint(directory: Path, parts: Sequence[Snapshot]) -> None:
             hint="Write the part of every partition, each once, before sealing it.",
         )
     content = {"snapshots": [part.document() for part in parts]}
-    documents.save(directory / _DOCUMENT, content)
+    documents.save(Path(directory) / _DOCUMENT, content)
 
 
-def read_savepoint(directory: Path) -> tuple[Snapshot, ...]:
+def read_savepoint(directory: str | Path) -> tuple[Snapshot, ...]:
     """Return the parts of a sealed savepoint."""
-    path = directory / _DOCUMENT
+    path = Path(directory) / _DOCUMENT
     if not path.exists():
         raise StateError(
             f"{directory} is not a savepoint: it has no {_DOCUMENT}.",
@@ -77,13 +77,18 @@ def read_savepoint(directory: Path) -> tuple[Snapshot, ...]:
     return tuple(Snapshot.from_document(document) for document in content["snapshots"])
 
 
-def load_savepoint(backend: Backend, directory: Path, *, drop: Collection[str] = ()) -> int:
-    """Write what a savepoint holds for a partition into an empty backend; return its epoch.
+def load_savepoint(
+    backend: Backend,
+    directory: str | Path,
+    parts: Sequence[Snapshot],
+    *,
+    drop: Collection[str] = (),
+) -> None:
+    """Write what the parts of a savepoint hold for a partition into an empty backend.
 
     It counts, like every write, from the next checkpoint on.
     """
-    parts = read_savepoint(directory)
-    place = Directory(directory)
+    place = Directory(Path(directory))
     for part in sources(parts, backend.partition):
         backend.refuse_other_tables(part, drop)
         for file in part.files:
@@ -94,4 +99,3 @@ def load_savepoint(backend: Backend, directory: Path, *, drop: Collection[str] =
                     rows = page.load()
                     own = rows.where(backend.partition.owns(rows.partition_hashes))
                     backend.write({schema.name: own})
-    return parts[0].epoch

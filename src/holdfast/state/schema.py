@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, Self
@@ -56,10 +56,10 @@ class TableSchema:
     name: str
     key: pa.Schema
     value: pa.Schema
-    layout: Layout = Layout.HASH
-    stamped: bool = False
+    layout: Layout = field(default=Layout.HASH, kw_only=True)
+    stamped: bool = field(default=False, kw_only=True)
     """Whether every row carries the time it was last touched, which a TTL needs."""
-    hashes: str = SPARK_HASHES
+    hashes: str = field(default=SPARK_HASHES, kw_only=True)
     """Who computed the two hashes; state of one kind is never opened as another."""
 
     def __post_init__(self) -> None:
@@ -74,6 +74,11 @@ class TableSchema:
                     f"Table {self.name}: its {part} is a {type(getattr(self, part)).__name__}.",
                     hint="Declare the columns with pyarrow.schema([(name, type), ...]).",
                 )
+        if self.hashes not in (SPARK_HASHES, HOLDFAST_HASHES):
+            raise StateMismatch(
+                f"Table {self.name}: nobody computes the hashes {self.hashes!r}.",
+                hint="Give SPARK_HASHES or HOLDFAST_HASHES.",
+            )
         names = [*self.key.names, *self.value.names]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -94,20 +99,20 @@ class TableSchema:
             raise StateMismatch(
                 f"Table {self.name} has no key column.", hint="Declare at least one."
             )
-        for field in self.key:
-            _check_key_type(self.name, field)
-        for field in self.value:
-            _check_value_type(self.name, field)
+        for column in self.key:
+            _check_key_type(self.name, column)
+        for column in self.value:
+            _check_value_type(self.name, column)
 
     @cached_property
     def stored_key(self) -> tuple[pa.DataType, ...]:
         """The types of the key columns inside the engine."""
-        return tuple(storage_type(field.type) for field in self.key)
+        return tuple(storage_type(column.type) for column in self.key)
 
     @cached_property
     def stored_value(self) -> tuple[pa.DataType, ...]:
         """The types of the value columns inside the engine."""
-        return tuple(storage_type(field.type) for field in self.value)
+        return tuple(storage_type(column.type) for column in self.value)
 
     def document(self) -> dict[str, Any]:
         """Return this declaration as JSON can hold it."""
@@ -146,8 +151,8 @@ class TableSchema:
                     f"and is now declared with {mine}.",
                     hint="Declare it as it was stored, or give the new table another name.",
                 )
-        required = {field.name for field in [*self.key, *self.value] if not field.nullable}
-        free = {field.name for field in [*stored.key, *stored.value] if field.nullable}
+        required = {one.name for one in [*self.key, *self.value] if not one.nullable}
+        free = {one.name for one in [*stored.key, *stored.value] if one.nullable}
         for name in sorted(required & free):
             raise StateMismatch(
                 f"Table {self.name}: column {name!r} may have nulls where it is stored, and is "

@@ -2,7 +2,9 @@
 
 A page that is searched again and again earns a directory: hashes are uniform, so the upper bits
 of a code say almost exactly where it is, and a look-up costs one or two memory accesses instead
-of twenty. It is derived, kept in memory only, four to eight bytes a row.
+of twenty. A page that is asked for codes it mostly does not have, as every thin layer is, earns
+a filter too: one byte for each of eight slots a row says that nothing is there. Both are
+derived, and kept in memory only: up to eight bytes a row each.
 """
 
 from __future__ import annotations
@@ -11,10 +13,16 @@ from typing import Final
 
 import numpy as np
 
-from holdfast.state.columns import Int32s, Int64s
+from holdfast.state.columns import Bools, Int32s, Int64s
 
 _EARNED_AT: Final = 0.05
 """Searches for this part of a page's rows pay for its directory."""
+
+_FILTERED_BELOW: Final = 0.2
+"""If a smaller part of the codes searched so far was there, a filter pays."""
+
+_FILTER_BITS: Final = 3
+"""The slots of the filter are this many bits finer than those of the directory."""
 
 _MIN_ROWS: Final = 4096
 """A smaller page is in the processor's cache anyway."""
@@ -23,29 +31,79 @@ _MAX_IN_SLOT: Final = 64
 """Codes crowded more than this are not hashes: timers and entries stay with binary search."""
 
 
+_SIGN: Final = 1 << 63
+
+
+def slot_of(code: int, shift: int) -> int:
+    """Return a code's upper bits as a number that is not negative."""
+    return (code + _SIGN) >> shift
+
+
+class Codes:
+    """Codes to look for, whose upper bits are worked out once for all pages of one size."""
+
+    def __init__(
+        self, codes: Int64s, start: int = 0, known: dict[int, Int64s] | None = None
+    ) -> None:
+        self.codes = codes
+        self._start = start
+        self._known: dict[int, Int64s] = {} if known is None else known
+        self._whole: Codes = self
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def slice(self, start: int, stop: int) -> Codes:
+        """Return a part of the codes, which shares what was worked out."""
+        part = Codes(self.codes[start:stop], self._start + start, self._known)
+        part._whole = self._whole
+        return part
+
+    def slots(self, shift: int) -> Int64s:
+        """Return the upper bits of the codes."""
+        known = self._known.get(shift)
+        if known is None:
+            unsigned = self._whole.codes.view(np.uint64) ^ np.uint64(_SIGN)
+            known = np.asarray(unsigned >> np.uint64(shift)).view(np.int64)
+            self._known[shift] = known
+        return known[self._start : self._start + len(self.codes)]
+
+
 class Finder:
     """The searches of one page, which become faster once there have been enough of them."""
 
     def __init__(self, codes: Int64s) -> None:
         self._codes = codes
         self._first, self._last = int(codes[0]), int(codes[-1])
-        self._searched = 0
+        self._asked = self._answered = self._there = 0
         self._starts: Int32s | None = None
-        self._shift = np.uint64(0)
-        self._crowded = len(codes) < _MIN_ROWS
+        self._filter: Bools | None = None
+        span = self._last - self._first
+        coarse = max(span.bit_length() - (len(codes) - 1).bit_length(), 0)
+        fine = max(coarse - _FILTER_BITS, 0)
+        # Codes as dense as that are not hashes, and their slots would not fit into 64 bits.
+        self._crowded = len(codes) < _MIN_ROWS or fine < 2
+        self._shift = fine
+        self._step = coarse - fine
+        """By how many bits a slot of the directory is coarser than one of the filter."""
+        first, last = (slot_of(code, fine) for code in (self._first, self._last))
+        # A page of almost all codes needs no subtraction, and subtracting takes its time.
+        self._offset = 0 if first <= last - first else first >> self._step << self._step
 
-    def places(self, wanted: Int64s) -> tuple[Int64s, Int64s]:
+    def places(self, wanted: Codes) -> tuple[Int64s, Int64s]:
         """Return which of the wanted codes, in ascending order, are there, and the row of each.
 
         Of several rows with one code it is the first.
         """
-        low = int(np.searchsorted(wanted, self._first, "left"))
-        high = int(np.searchsorted(wanted, self._last, "right"))
-        inside = wanted[low:high]
-        self._searched += len(inside)
+        low = int(np.searchsorted(wanted.codes, self._first, "left"))
+        high = int(np.searchsorted(wanted.codes, self._last, "right"))
+        inside = wanted.slice(low, high)
+        self._asked += len(inside)
         if self._starts is None and not self._crowded:
             self._consider_directory()
-        found, place = self._search(inside) if self._starts is None else self._direct(inside)
+        direct = self._starts is not None
+        found, place = self._direct(inside) if direct else self._search(inside.codes)
+        self._answered, self._there = self._asked, self._there + len(found)
         return (found + low if low else found), place
 
     def _search(self, wanted: Int64s) -> tuple[Int64s, Int64s]:
@@ -53,10 +111,20 @@ class Finder:
         found = np.flatnonzero(self._codes.take(place) == wanted)
         return found, place.take(found)
 
-    def _direct(self, wanted: Int64s) -> tuple[Int64s, Int64s]:
+    def _direct(self, inside: Codes) -> tuple[Int64s, Int64s]:
         assert self._starts is not None
-        slot = self._slots(wanted)
-        begin, end = self._starts.take(slot), self._starts.take(slot + 1)
+        if self._filter is None and not self._consider_filter():
+            return self._walk(self._starts, self._slots(inside, self._step), inside.codes)
+        assert self._filter is not None
+        fine = self._slots(inside)
+        maybe = np.flatnonzero(self._filter.take(fine))
+        coarse = fine.take(maybe) >> self._step
+        found, place = self._walk(self._starts, coarse, inside.codes.take(maybe))
+        return maybe.take(found), place
+
+    def _walk(self, starts: Int32s, slot: Int64s, wanted: Int64s) -> tuple[Int64s, Int64s]:
+        """Look at the rows of each slot from its first to its last, for all slots at once."""
+        begin, end = starts.take(slot), starts.take(slot + 1)
         left = np.flatnonzero(begin < end)
         place, end, wanted = begin.take(left).astype(np.int64), end.take(left), wanted.take(left)
         found, places = [], []
@@ -73,21 +141,25 @@ class Finder:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return np.concatenate(found), np.concatenate(places)
 
-    def _slots(self, codes: Int64s) -> Int64s:
-        distance = (codes - np.int64(self._first)).view(np.uint64)
-        return np.asarray(distance >> self._shift).view(np.int64)
+    def _slots(self, codes: Codes, step: int = 0) -> Int64s:
+        slots = codes.slots(self._shift + step)
+        return slots - (self._offset >> step) if self._offset else slots
 
     def _consider_directory(self) -> None:
-        rows = len(self._codes)
-        if self._searched < rows * _EARNED_AT:
+        if self._asked < len(self._codes) * _EARNED_AT:
             return
-        span = self._last - self._first
-        bits = (rows - 1).bit_length()
-        self._shift = np.uint64(max(span.bit_length() - bits, 0))
-        slots = self._slots(self._codes)
+        slots = self._slots(Codes(self._codes), self._step)
         counts = np.bincount(slots, minlength=int(slots[-1]) + 2)
         if counts.max() > _MAX_IN_SLOT:
             self._crowded = True
             return
         ends = np.cumsum(counts, dtype=np.int32)
         self._starts = np.concatenate([np.zeros(1, np.int32), ends])
+
+    def _consider_filter(self) -> bool:
+        if self._there >= self._answered * _FILTERED_BELOW:
+            return False
+        slots = self._slots(Codes(self._codes))
+        self._filter = np.zeros(int(slots[-1]) + 1, np.bool_)
+        self._filter[slots] = True
+        return True

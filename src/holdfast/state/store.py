@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from inspect import signature
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from holdfast.state.cache import Cache
 from holdfast.state.changelog import ChangelogBackend
 from holdfast.state.contract import Backend
 from holdfast.state.files import Directory
-from holdfast.state.savepoint import load_savepoint, write_part
+from holdfast.state.savepoint import load_savepoint, read_savepoint, write_part
 from holdfast.state.schema import RESERVED, Layout, TableSchema
 from holdfast.state.snapshot import Partition, Snapshot
 from holdfast.state.transaction import Transaction
@@ -70,8 +71,10 @@ class Store:
         _require_integer("now_ms", now_ms, _MAX_NOW_MS)
         if epoch <= self.epoch:
             raise StateMismatch(
-                f"Epoch {epoch} cannot follow epoch {self.epoch}.",
-                hint="Open the state at an older snapshot to do an epoch again.",
+                f"Epoch {epoch} cannot follow epoch {self.epoch}."
+                if self.epoch >= 0
+                else f"Epoch {epoch} cannot be the first.",
+                hint="Open the state at an older snapshot to do an epoch again. Epochs begin at 0.",
             )
         self._current = Transaction(
             self.backend,
@@ -108,7 +111,7 @@ class Store:
             )
             self.backend.close()
 
-    def write_savepoint(self, directory: Path) -> Snapshot:
+    def write_savepoint(self, directory: str | Path) -> Snapshot:
         """Write this partition's part of a savepoint: the state of the last committed epoch."""
         self._require_idle()
         return write_part(self.backend, directory, epoch=self.epoch)
@@ -136,7 +139,7 @@ class Store:
 def _require_integer(name: str, value: object, largest: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not -largest <= value <= largest:
         raise StateMismatch(
-            f"{name} is {value!r}.", hint=f"Give an integer that is at most {largest}."
+            f"{name} cannot be {value!r}.", hint=f"Give an integer of at most {largest}."
         )
 
 
@@ -146,13 +149,13 @@ def open_store(
     *,
     snapshots: Sequence[Snapshot] = (),
     partition: Partition | None = None,
-    backend: str = "arrow",
+    backend: str | Callable[..., Backend] = "arrow",
     options: Mapping[str, Any] | None = None,
     changelog: bool = False,
     materialize_every: int = 64,
     ttl: Mapping[str, TTL] | None = None,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
-    savepoint: Path | None = None,
+    savepoint: str | Path | None = None,
     attempt: str = "",
     drop: Sequence[str] = (),
 ) -> Store:
@@ -160,67 +163,75 @@ def open_store(
 
     `snapshots` are those that the partitions committed at one epoch, under any number of
     partitions. `attempt` becomes part of file names; without one it is drawn at random. A table
-    named in `drop` is left out if it is stored and not declared any more.
+    named in `drop` is left out if it is stored and not declared any more. `backend` is the name of
+    one, or makes one: a class that implements `Backend`, for example.
     """
-    wanted = _with_stamps(tables, ttl or {}, snapshots)
-    store = make_backend(
-        backend,
-        directory if isinstance(directory, Directory) else Directory(Path(directory)),
-        wanted,
-        partition or Partition(),
-        attempt=attempt or uuid7().hex[-12:],
-        options=options or {},
-        changelog=changelog,
-        materialize_every=materialize_every,
-    )
     if savepoint is not None and snapshots:
         raise StateMismatch(
             "State cannot be opened at a checkpoint and at a savepoint.", hint="Give one of them."
         )
+    parts = snapshots if savepoint is None else read_savepoint(savepoint)
+    opened = _make_backend(
+        backend,
+        directory if isinstance(directory, Directory) else Directory(Path(directory)),
+        _with_stamps(tables, ttl or {}, parts),
+        partition or Partition(),
+        attempt=attempt or uuid7().hex[-12:],
+        options=options or {},
+    )
+    if changelog:
+        opened = ChangelogBackend(opened, materialize_every=materialize_every)
     try:
-        store.open(snapshots, drop=drop)
-        epoch = snapshots[0].epoch if snapshots else -1
-        if savepoint is not None:
-            epoch = load_savepoint(store, savepoint, drop=drop)
+        if savepoint is None:
+            opened.open(snapshots, drop=drop)
+        else:
+            load_savepoint(opened, savepoint, parts, drop=drop)
     except BaseException:
-        store.close()
+        opened.close()
         raise
-    return Store(store, epoch=epoch, ttl=ttl or {}, cache_bytes=cache_bytes)
+    epoch = parts[0].epoch if parts else -1
+    return Store(opened, epoch=epoch, ttl=ttl or {}, cache_bytes=cache_bytes)
 
 
-def make_backend(
-    name: str,
+def _make_backend(
+    given: str | Callable[..., Backend],
     directory: Directory,
     tables: Sequence[TableSchema],
     partition: Partition,
     *,
     attempt: str,
     options: Mapping[str, Any],
-    changelog: bool = False,
-    materialize_every: int = 64,
 ) -> Backend:
-    """Make a backend by its name in the configuration; it is empty and not yet opened."""
-    if name not in BACKENDS:
+    make = BACKENDS.get(given) if isinstance(given, str) else given
+    if make is None:
         raise StateMismatch(
-            f"There is no state backend {name!r}.",
+            f"There is no state backend {given!r}.",
             hint=f"The backends are {', '.join(sorted(BACKENDS))}.",
         )
-    try:
-        inner = BACKENDS[name](directory, tables, partition, attempt=attempt, **options)
-    except TypeError as error:
+    unknown = sorted(set(options) - _options_of(make))
+    if unknown:
         raise StateMismatch(
-            f"The state backend {name!r} cannot be made with the options "
-            f"{', '.join(options) or 'none'}: {error}.",
-            hint="See which options it takes in the guide to keyed state.",
-        ) from error
-    if not changelog:
-        return inner
-    return ChangelogBackend(inner, materialize_every=materialize_every)
+            f"The state backend {given!r} has no option {unknown[0]!r}.",
+            hint=f"It has {', '.join(sorted(_options_of(make))) or 'none'}.",
+        )
+    return make(directory, tables, partition, attempt=attempt, **options)
+
+
+def _options_of(make: Callable[..., Backend]) -> set[str]:
+    if make is _rocksdb:
+        from holdfast.state.backends.rocksdb import RocksDBOptions
+
+        return {one.name for one in fields(RocksDBOptions)}
+    given = signature(make).parameters.values()
+    return {one.name for one in given if one.kind is one.KEYWORD_ONLY} - {"attempt"}
 
 
 def _with_stamps(
     tables: Sequence[TableSchema], ttl: Mapping[str, TTL], snapshots: Sequence[Snapshot]
 ) -> list[TableSchema]:
+    _require_all("tables", tables, TableSchema)
+    _require_all("snapshots", snapshots, Snapshot)
+    _require_all("ttl", ttl.values(), TTL)
     unknown = sorted(set(ttl) - {table.name for table in tables})
     if unknown:
         raise StateMismatch(
@@ -237,6 +248,14 @@ def _with_stamps(
     stamped = {one.name for snapshot in snapshots for one in snapshot.tables if one.stamped}
     stamped |= set(ttl)
     return [replace(table, stamped=table.stamped or table.name in stamped) for table in tables]
+
+
+def _require_all(name: str, given: Any, kind: type) -> None:
+    if not isinstance(given, Collection) or not all(isinstance(one, kind) for one in given):
+        raise StateMismatch(
+            f"State cannot be opened with {name}={given!r}.",
+            hint=f"Give a collection in which each is a {kind.__name__}.",
+        )
 
 
 def _has_times(table: TableSchema) -> bool:

@@ -14,8 +14,8 @@ from holdfast.state.columns import (
     Batch,
     Bools,
     Columns,
-    as_declared,
     conform,
+    declared_batch,
     gather_optional,
     size_bytes,
 )
@@ -59,12 +59,9 @@ class Table:
         hits = self._transaction.read(self.schema, keys)
         place = np.full(len(keys), -1, np.int64)
         place[hits.at] = np.arange(len(hits))
-        arrays = [
-            as_declared(gather_optional(column, place), field)
-            for column, field in zip(hits.values, self.schema.value, strict=True)
-        ]
+        values = [gather_optional(column, place) for column in hits.values]
         nullable = pa.schema([field.with_nullable(True) for field in self.schema.value])
-        return Lookup(place >= 0, pa.RecordBatch.from_arrays(arrays, schema=nullable))
+        return Lookup(place >= 0, declared_batch(values, nullable))
 
     def put(self, keys: Keys, values: Batch) -> None:
         """Store values under keys; of a key that comes twice the last one stays."""
@@ -92,6 +89,17 @@ class Table:
         return self._transaction.rows(self.schema, ranges or Ranges.everything())
 
     def _require_keys(self, keys: Keys) -> None:
+        if not isinstance(keys, Keys):
+            raise StateMismatch(
+                f"Table {self.schema.name}: keys cannot be a {type(keys).__name__}.",
+                hint="Make them with table.keys(batch, hashes).",
+            )
+        if keys.hashes not in ("", self.schema.hashes):
+            raise StateMismatch(
+                f"Table {self.schema.name} is hashed by {self.schema.hashes}, and the keys by "
+                f"{keys.hashes}.",
+                hint="Make keys with the table they are used in.",
+            )
         types = tuple(column.type for column in keys.columns)
         if types != self.schema.stored_key:
             raise StateMismatch(
@@ -124,7 +132,4 @@ def _arrays_of(rows: Rows) -> Iterator[Rows]:
 
 def as_batch(schema: TableSchema, rows: Rows) -> pa.RecordBatch:
     """Return rows as their users know them: key columns, then value columns."""
-    fields = [*schema.key, *schema.value]
-    columns = [*rows.keys, *rows.values]
-    arrays = [as_declared(column, field) for column, field in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return declared_batch([*rows.keys, *rows.values], pa.schema([*schema.key, *schema.value]))

@@ -50,6 +50,11 @@ class Timers:
         self._table = transaction.table(name)
         self.schema = self._table.schema
         self.key = pa.schema(list(self.schema.key)[:-1])
+        if self.schema.key.names[-1] != DUE or self.schema.value.names != [LOOKUP_HASH]:
+            raise StateMismatch(
+                f"Table {name!r} was not declared as a table of timers.",
+                hint="Declare it with Timers.schema_of.",
+            )
 
     @staticmethod
     def schema_of(name: str, key: pa.Schema, *, hashes: str = SPARK_HASHES) -> TableSchema:

@@ -37,10 +37,18 @@ class TTL:
     sweep_epochs: int = 64
 
     def __post_init__(self) -> None:
-        if self.ttl_ms <= 0 or self.sweep_epochs < 0:
+        try:
+            object.__setattr__(self, "restart", Restart(self.restart))
+        except ValueError:
+            raise StateMismatch(
+                f"The clock of an entry cannot restart {self.restart!r}.",
+                hint=f"Give {' or '.join(repr(one.value) for one in Restart)}.",
+            ) from None
+        whole = type(self.ttl_ms) is int and type(self.sweep_epochs) is int
+        if not whole or self.ttl_ms <= 0 or self.sweep_epochs < 0:
             raise StateMismatch(
                 f"A TTL of {self.ttl_ms} ms swept in {self.sweep_epochs} epochs makes no sense.",
-                hint="Give a TTL of at least 1 ms, and 0 or more epochs.",
+                hint="Give whole numbers: at least 1 ms, and 0 or more epochs.",
             )
 
     def expired_before_ms(self, now_ms: int) -> int:

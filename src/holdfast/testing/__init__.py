@@ -13,7 +13,11 @@ pytest.register_assert_rewrite(
     "holdfast.testing.state_collections",
     "holdfast.testing.state_epochs",
     "holdfast.testing.state_machine",
+    "holdfast.testing.state_partitions",
+    "holdfast.testing.state_refusals",
     "holdfast.testing.state_rows",
+    "holdfast.testing.state_search",
     "holdfast.testing.state_suite",
     "holdfast.testing.state_transactions",
+    "holdfast.testing.state_types",
 )

@@ -2,16 +2,39 @@
 
     class TestMyBackend(StateConformance):
         def open(self, tables, **options):
-            ...  # a store in self.place
+            return open_store(self.place, tables, backend=MyBackend, **options)
 
         def checkpointed(self, snapshot, files, table):
-            ...  # read the rows without MyBackend
+            rows = ...  # read `self.place / file.name` of the files without MyBackend
+            return {
+                plain(key): Stored(plain(value), partition_hash, stamp_ms)
+                for key, value, partition_hash, stamp_ms in rows
+            }
 
-and, to compare it with dictionaries over random histories with crashes and rescales,
+`place` is a new directory for every test. The hooks of `StateSuite` say what a backend may do
+otherwise than others. To compare it with dictionaries over random histories with crashes and
+rescales,
 
     class MyMachine(StateMachine):
-        def open(self, partition, snapshots, *, attempt, cache_bytes):
-            ...
+        def __init__(self):
+            self._directory = tempfile.TemporaryDirectory()
+            self.place = Path(self._directory.name)
+            super().__init__()
+
+        def open(self, partition, snapshots, **options):
+            return open_store(
+                self.place,
+                TABLES,
+                ttl=LIVES,
+                partition=partition,
+                snapshots=snapshots,
+                backend=MyBackend,
+                **options,
+            )
+
+        def teardown(self):
+            super().teardown()
+            self._directory.cleanup()
 
     TestMyMachine = MyMachine.TestCase
 """
@@ -23,27 +46,30 @@ from holdfast.testing.state_collections import (
     MapConformance,
     TimerConformance,
 )
-from holdfast.testing.state_epochs import (
-    ChangelogConformance,
-    EpochConformance,
-    PartitionConformance,
-    RefusalConformance,
-    SavepointConformance,
-)
-from holdfast.testing.state_machine import StateMachine
-from holdfast.testing.state_rows import (
-    CollisionConformance,
-    RowConformance,
-    ScanConformance,
-    TypeConformance,
-)
+from holdfast.testing.state_epochs import CostConformance, EpochConformance
+from holdfast.testing.state_machine import LIVES, TABLES, StateMachine
+from holdfast.testing.state_partitions import PartitionConformance, SavepointConformance
+from holdfast.testing.state_refusals import RefusalConformance
+from holdfast.testing.state_rows import RowConformance
+from holdfast.testing.state_search import CollisionConformance, ScanConformance
+from holdfast.testing.state_suite import Plain, StateSuite, Stored, plain
 from holdfast.testing.state_transactions import (
     CacheConformance,
     LifeConformance,
     TransactionConformance,
 )
+from holdfast.testing.state_types import TypeConformance
 
-__all__ = ["StateConformance", "StateMachine"]
+__all__ = [
+    "LIVES",
+    "TABLES",
+    "Plain",
+    "StateConformance",
+    "StateMachine",
+    "StateSuite",
+    "Stored",
+    "plain",
+]
 
 
 class StateConformance(
@@ -54,7 +80,7 @@ class StateConformance(
     EpochConformance,
     RefusalConformance,
     PartitionConformance,
-    ChangelogConformance,
+    CostConformance,
     SavepointConformance,
     TransactionConformance,
     CacheConformance,

@@ -69,6 +69,9 @@ class StateSuite:
     removes_expired_at_compaction: ClassVar[bool] = True
     """Whether rewriting a table leaves its expired rows out."""
 
+    writes_whole_tables: ClassVar[bool] = False
+    """Whether a checkpoint writes all of a table that has changed at all."""
+
     epochs_to_compaction: ClassVar[int] = 8
     """After so many epochs that overwrite everything, old rows have been merged away."""
 

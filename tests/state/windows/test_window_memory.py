@@ -173,6 +173,35 @@ def test_a_memory_that_meets_another_store_begins_anew(
             assert len(held(state.flush())) == MANY
 
 
+def test_a_memory_that_missed_an_epoch_begins_anew(store: Store) -> None:
+    """What was added without it fires all the same, and the watermark stays."""
+    memory = WindowMemory()
+    with windows_on(store, 1, EVERY_SECOND, memory) as state:
+        assert len(held(state.fire(SECOND))) == 1
+    assert not memory.counts.spilled
+    with windows_on(store, 2, EVERY_SECOND, WindowMemory()) as state:
+        add(state, [("past it", 5 * SECOND)])
+    with windows_on(store, 3, EVERY_SECOND, memory) as state:
+        assert memory.watermark_us == SECOND
+        assert ("past it", 5 * SECOND, 6 * SECOND) in held(state.fire(10 * SECOND))
+
+
+def test_two_memories_in_one_epoch_notice_each_other(store: Store) -> None:
+    """Also if the other wrote last, and only the next epoch asks."""
+    memory, other = WindowMemory(), WindowMemory()
+    with store.begin(1, now_ms=0) as transaction:
+        one = WindowState(transaction, NAME, EVERY_SECOND, merge, memory=memory)
+        list(one.fire(0))
+        two = WindowState(transaction, NAME, EVERY_SECOND, merge, memory=other)
+        add(two, [("first", 0)])
+        assert ("first", 0, SECOND) in held(one.fire(SECOND))
+        list(one.fire(SECOND))
+        add(two, [("second", 5 * SECOND)])
+        transaction.commit()
+    with windows_on(store, 2, EVERY_SECOND, memory) as state:
+        assert ("second", 5 * SECOND, 6 * SECOND) in held(state.fire(10 * SECOND))
+
+
 def test_the_watermark_of_the_checkpoint_is_where_a_memory_begins(store: Store) -> None:
     """After a restart a lower watermark still counts as the highest one."""
     memory = WindowMemory(watermark_us=30 * SECOND)

@@ -107,6 +107,9 @@ def test_every_time_is_in_exactly_the_windows_around_it(data: st.DataObject, siz
         (Sliding, (10, 11)),
         (Sliding, (10, 5, -5)),
         (Session, (0,)),
+        (Tumbling, (2**62,)),
+        (Sliding, (2**62, 5)),
+        (Session, (2**70,)),
     ],
 )
 def test_windows_that_make_no_sense_are_refused(
@@ -122,3 +125,17 @@ def test_times_that_are_not_whole_microseconds_are_refused() -> None:
     """Floating-point times are not rounded in silence."""
     with pytest.raises(StateMismatch, match="float64"):
         Tumbling(10).assign(np.array([1.5]))
+
+
+@pytest.mark.parametrize(
+    "spec", [Tumbling(1000), Tumbling(1000, -7), Sliding(1000, 300, 299), Session(1000)]
+)
+def test_times_whose_windows_would_not_fit_in_64_bits_are_refused(spec: WindowSpec) -> None:
+    """They would wrap around to the other end of time; a little further in, all is well."""
+    for extreme, inwards in ((2**63 - 5, -1), (-(2**63) + 5, 1)):
+        with pytest.raises(StateMismatch, match=f"time {extreme} us") as refused:
+            spec.assign(np.array([0, extreme]))
+        assert refused.value.hint
+        inside = extreme + inwards * 2000
+        assert windows(spec, inside)
+        assert all(start <= inside < end for _, start, end in windows(spec, inside))

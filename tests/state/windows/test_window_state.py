@@ -196,6 +196,87 @@ def test_a_session_that_fired_and_then_grew_is_retracted(transaction: Transactio
     assert held(state.fire(17)) == {("a", 0, 17): (2, 0, (0, 1))}
 
 
+def test_a_session_that_fired_is_retracted_also_if_a_late_row_came_in_between(
+    transaction: Transaction,
+) -> None:
+    """A late row that leaves the bounds as they are does not make undone that it had fired."""
+    state = windows(transaction, Session(10), lateness_us=1000)
+    add(state, [("a", 0)])
+    assert list(held(state.fire(10))) == [("a", 0, 10)]
+    assert add(state, [("a", 0)], watermark_us=10, ids=[1]).fired_before.tolist() == [True]
+    added = add(state, [("a", 5)], watermark_us=10, ids=[2])
+    assert held(added.retracted) == {("a", 0, 10): (2, 0, (0, 1))}
+    assert not added.fired_before.any()
+    assert held(state.fire(100)) == {("a", 0, 15): (3, 0, (0, 1, 2))}
+
+
+def test_a_window_that_fired_has_fired_before_however_often_it_changes(
+    transaction: Transaction,
+) -> None:
+    """Until it is removed, and also if it has not fired again in between."""
+    state = windows(transaction, Tumbling(10), lateness_us=5)
+    add(state, [("a", 1)])
+    list(state.fire(10))
+    for _ in range(2):
+        assert add(state, [("a", 2)], watermark_us=12).fired_before.tolist() == [True]
+    assert len(held(state.fire(12))) == 1
+    assert add(state, [("a", 2)], watermark_us=13).fired_before.tolist() == [True]
+
+
+def test_rows_added_while_firing_fire_in_the_same_loop(store: Store) -> None:
+    """Nothing is skipped, wherever the row falls and whatever the memory knew before."""
+    memory = WindowMemory()
+    with windows_on(store, 0, Tumbling(10**6), memory, lateness_us=10**8) as state:
+        add(state, [("a", 0)])
+    fired = []
+    with windows_on(store, 1, Tumbling(10**6), memory, lateness_us=10**8) as state:
+        for piece in state.fire(50 * 10**6):
+            fired += list(held(piece))
+            if len(fired) == 1:
+                assert not add(state, [("b", 5 * 10**6)], 50 * 10**6).late.any()
+        assert fired == [("a", 0, 10**6), ("b", 5 * 10**6, 6 * 10**6)]
+        assert held(state.fire(51 * 10**6)) == held(state.flush()) == {}
+
+
+def test_a_session_that_grows_while_firing_fires_as_it_is_then(store: Store) -> None:
+    """What would have come next is absorbed before it was given out."""
+    with windows_on(store, 0, Session(10_000), WindowMemory()) as state:
+        add(state, [("a", 0)])
+    with windows_on(store, 1, Session(10_000), WindowMemory(), lateness_us=100_000) as state:
+        # In another layer than the first, so that the two do not come together.
+        add(state, [("b", 10_000)], ids=[1])
+        firing = state.fire(50_000)
+        assert list(held(next(firing))) == [("a", 0, 10_000)]
+        added = add(state, [("b", 15_000)], 50_000, ids=[2])
+        assert len(added.retracted) == 0
+        assert held(firing) == {("b", 10_000, 25_000): (2, 1, (1, 2))}
+
+
+def test_windows_fire_once_if_two_loops_fire_at_the_same_time(store: Store) -> None:
+    """Whichever comes first gives a window out."""
+    with windows_on(store, 0, Tumbling(10_000), WindowMemory()) as state:
+        add(state, [("a", 0)])
+    with windows_on(store, 1, Tumbling(10_000), WindowMemory(), lateness_us=10**6) as state:
+        add(state, [("a", 10_000), ("a", 20_000)])
+        one, other = state.fire(100_000), state.fire(100_000)
+        pieces = [held(next(one)), held(next(other)), held(one), held(other)]
+        fired = [window for piece in pieces for window in piece]
+        assert sorted(fired) == [("a", 0, 10_000), ("a", 10_000, 20_000), ("a", 20_000, 30_000)]
+
+
+def test_a_lateness_beyond_all_times_keeps_windows_for_good(transaction: Transaction) -> None:
+    """All of them wait at the end of time, where the order of the index tells none apart."""
+    for lateness_us in (10**18, 2**70):
+        state = windows(transaction, Tumbling(10), lateness_us=lateness_us)
+        rows = [("a", time * 10) for time in range(500)]
+        for again in (False, True):
+            added = add(state, rows, watermark_us=0)
+            assert added.fired_before.all() == again
+            assert len(held(state.fire(10_000))) == len(rows)
+        assert held(state.flush()) == {}
+        assert stored(state, transaction) == (set(), set())
+
+
 def test_stored_values_are_merged_before_new_ones(transaction: Transaction) -> None:
     """In the order of time and of arrival, so that first and last mean something."""
     state = windows(transaction, Session(10))
@@ -237,11 +318,29 @@ def test_a_merge_that_fails_has_written_nothing(transaction: Transaction) -> Non
     assert stored(state, transaction) == (set(), set())
 
 
-def test_a_merge_must_give_one_row_a_window(transaction: Transaction) -> None:
-    """Anything else is refused before it is stored."""
-    state = WindowState(transaction, NAME, Tumbling(10), lambda values, _: values)
-    with pytest.raises(StateMismatch, match="2 rows for 1 windows"):
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (lambda values: values, "gave 2 rows for 1 windows"),
+        (lambda values: values[:0], "gave 0 rows for 1 windows"),
+        (lambda _: None, "gave None, not an Arrow record batch"),
+        (lambda values: values.to_pylist(), "gave a list, not"),
+        (lambda values: pa.Table.from_batches([values[:1]]), "gave a Table, not"),
+        (lambda values: values[:1].select(["n", "low"]), "gave the columns n, low"),
+        (lambda values: values[:1].rename_columns(["n", "low", "x"]), "columns n, low, x"),
+        (lambda values: values[:1].rename_columns(["n", "low", "low"]), "columns n, low, low"),
+        (lambda values: values[:1].set_column(0, "n", pa.array([0.5])), "'n' is of type double"),
+    ],
+)
+def test_a_merge_must_give_one_row_a_window(
+    transaction: Transaction, given: Any, problem: str
+) -> None:
+    """Anything else is refused, with a hint, before it is stored."""
+    state = WindowState(transaction, NAME, Tumbling(10), lambda values, _: given(values))
+    with pytest.raises(StateMismatch, match=problem) as refused:
         add(state, [("a", 1), ("a", 2)])
+    assert refused.value.hint
+    assert stored(state, transaction) == (set(), set())
 
 
 def test_every_key_needs_one_window_and_one_value(transaction: Transaction) -> None:

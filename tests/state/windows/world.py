@@ -167,16 +167,34 @@ class Operator:
     def begin(self) -> None:
         self.epoch += 1
         self.transactions = [store.begin(self.epoch, now_ms=0) for store in self.stores]
+        self._use(self.memories)
+        for memory in self.memories:
+            memory.advance(self.watermark_us)
+
+    def _use(self, memories: Sequence[WindowMemory]) -> None:
         self.states = [
             WindowState(
                 transaction, NAME, self.spec, merge, lateness_us=self.lateness_us, memory=memory
             )
-            for transaction, memory in zip(self.transactions, self.memories, strict=True)
+            for transaction, memory in zip(self.transactions, memories, strict=True)
         ]
+
+    def switch(self, *, back: bool) -> None:
+        """Go on in the same epoch with new memories, or with the lasting ones."""
+        memories = self.memories if back else [WindowMemory(self.max_pending) for _ in self.stores]
+        watermark_us = self.highest_us
+        self._use(memories)
+        for memory in memories:
+            memory.advance(watermark_us)
+
+    @property
+    def highest_us(self) -> int:
+        """The watermark, whichever memories know it."""
+        return max(state.memory.watermark_us for state in self.states)
 
     def commit(self) -> None:
         self.snapshots = [transaction.commit() for transaction in self.transactions]
-        self.watermark_us = max(memory.watermark_us for memory in self.memories)
+        self.watermark_us = self.highest_us
         self.begin()
 
     def abort(self) -> None:
@@ -218,6 +236,10 @@ class Operator:
             result |= held(pieces)
         return result
 
+    def firing(self, watermark_us: int) -> list[Iterator[Windows]]:
+        """Begin to fire in every partition."""
+        return [state.fire(watermark_us) for state in self.states]
+
     def tables(self) -> tuple[set[Any], set[Any]]:
         """Return what all partitions have stored."""
         windows: set[Any] = set()
@@ -237,12 +259,12 @@ class Model:
     lateness_us: int
     watermark_us: int = FIRST
     open: dict[Window, set[int]] = field(default_factory=dict)
-    fired: set[Window] = field(default_factory=set)
+    waiting: set[Window] = field(default_factory=set)
     """Open windows that have nothing new to fire."""
-    emitted: list[tuple[Window, frozenset[int]]] = field(default_factory=list)
-    retracted: list[Window] = field(default_factory=list)
-    accepted: list[tuple[int, Row]] = field(default_factory=list)
-    """Rows with their ids; a row that is late for some windows and not for others is here."""
+    given: set[Window] = field(default_factory=set)
+    """Open windows that were ever given out."""
+    accepted: list[tuple[int, Window]] = field(default_factory=list)
+    """The ids of rows, with every window, before any merging, that a row was not late for."""
 
     def copy(self) -> Model:
         return deepcopy(self)
@@ -262,20 +284,20 @@ class Model:
         self.watermark_us = max(self.watermark_us, watermark_us)
         late: set[int] = set()
         before = {window: set(ids) for window, ids in self.open.items()}
-        fired_before = set(self.fired)
         for number, (who, time) in zip(ids, rows, strict=True):
             for start, end in self.assign(time):
                 if self._is_closed(end):
                     late.add(number)
                 else:
                     self._add((who, start, end), number)
-                    self.accepted.append((number, (who, time)))
+                    self.accepted.append((number, (who, start, end)))
         changed = {w: ids for w, ids in self.open.items() if before.get(w) != ids}
-        self.fired -= set(changed)
-        gone = {w: before[w] for w in before.keys() - self.open.keys() if w in fired_before}
-        self.fired -= set(gone)
-        self.retracted.extend(gone)
-        return late, _held(changed), fired_before & set(changed), _held(gone)
+        gone = {w: before[w] for w in before.keys() - self.open.keys() if w in self.given}
+        again = self.given & set(changed)
+        self.waiting -= set(changed)
+        self.waiting &= set(self.open)
+        self.given &= set(self.open)
+        return late, holding(changed), again, holding(gone)
 
     def _add(self, window: Window, number: int) -> None:
         who, start, end = window
@@ -289,22 +311,37 @@ class Model:
             window = (who, start, end)
         self.open[window] = self.open.get(window, set()) | ids
 
+    def due(self, until_us: int) -> dict[Window, set[int]]:
+        """Return what has something to fire."""
+        return {w: i for w, i in self.open.items() if w[2] <= until_us and w not in self.waiting}
+
     def fire(self, watermark_us: int | None) -> Held:
         if watermark_us is not None:
             self.watermark_us = max(self.watermark_us, watermark_us)
-        until = LAST if watermark_us is None else self.watermark_us
-        due = {w: ids for w, ids in self.open.items() if w[2] <= until and w not in self.fired}
-        self.emitted.extend((w, frozenset(ids)) for w, ids in due.items())
-        self.fired |= set(due)
-        for window in list(self.open):
-            if watermark_us is None or self._is_closed(window[2]):
-                del self.open[window]
-                self.fired.discard(window)
-        return _held(due)
+        due = self.due(LAST if watermark_us is None else self.watermark_us)
+        self.give(due)
+        self._remove(
+            {w for w in self.open if watermark_us is None or self._is_closed(w[2])},
+        )
+        return holding(due)
+
+    def give(self, windows: Iterable[Window]) -> None:
+        """Take note of windows that were given out."""
+        self.waiting |= set(windows)
+        self.given |= set(windows)
+
+    def sweep(self, kept: set[Window]) -> None:
+        """Remove windows that are closed for good and wait for nothing else, but for some."""
+        self._remove({w for w in self.waiting - kept if self._is_closed(w[2])})
+
+    def _remove(self, windows: set[Window]) -> None:
+        self.open = {w: ids for w, ids in self.open.items() if w not in windows}
+        self.waiting -= windows
+        self.given -= windows
 
     def stored(self) -> set[Any]:
         """Return (window, due) of all windows."""
-        return {(*w, w[2] + self.lateness_us if w in self.fired else w[2]) for w in self.open}
+        return {(*w, w[2] + self.lateness_us if w in self.waiting else w[2]) for w in self.open}
 
 
 def brute_force_windows(spec: Tumbling | Sliding, time: int) -> list[tuple[int, int]]:
@@ -316,5 +353,5 @@ def brute_force_windows(spec: Tumbling | Sliding, time: int) -> list[tuple[int, 
     return [(s, s + spec.size_us) for s in starts if s <= time < s + spec.size_us]
 
 
-def _held(windows: dict[Window, set[int]]) -> Held:
+def holding(windows: dict[Window, set[int]]) -> Held:
     return {w: (len(ids), min(ids), tuple(sorted(ids))) for w, ids in windows.items()}

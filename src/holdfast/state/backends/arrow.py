@@ -67,11 +67,13 @@ class ArrowBackend(LayeredBackend):
 
     def layers(self, table: str) -> Sequence[Layer]:
         """Return the runs of a table, then what was written since the last checkpoint."""
+        self.refuse_closed()
         runs = [run.layer for run in self._runs[table]]
         return [*runs, *(Layer.in_memory(rows) for rows in self._pending[table])]
 
     def write(self, changes: Mapping[str, Rows]) -> None:
         """Keep changes in memory until the checkpoint, or until they are too many."""
+        self.refuse_closed()
         for table, rows in changes.items():
             if len(rows):
                 self._pending[table].append(rows)
@@ -88,6 +90,7 @@ class ArrowBackend(LayeredBackend):
         self, epoch: int, *, expired_before_ms: Mapping[str, int] | None = None
     ) -> Snapshot:
         """Write the changes as a run, merged with older ones if it is time for that."""
+        self.refuse_closed()
         expired = expired_before_ms or {}
         for table in self.tables:
             self._settle(table, str(epoch), expired.get(table))
@@ -153,6 +156,7 @@ class ArrowBackend(LayeredBackend):
 
     def close(self) -> None:
         """Unmap the runs, and remove those it wrote that no snapshot names and now none will."""
+        self.closed = True
         self._forget_unnamed(set())
         self._runs.clear()
         self._pending.clear()

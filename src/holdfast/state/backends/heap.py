@@ -68,10 +68,12 @@ class HeapBackend(LayeredBackend):
 
     def layers(self, table: str) -> Sequence[Layer]:
         """Return the table, then what was written on top of it."""
+        self.refuse_closed()
         return [Layer.in_memory(rows) for rows in self._stack[table]]
 
     def write(self, changes: Mapping[str, Rows]) -> None:
         """Put changes on top; merge them into the table when they have become many."""
+        self.refuse_closed()
         for table, rows in changes.items():
             if len(rows):
                 self._files.pop(table, None)
@@ -85,6 +87,7 @@ class HeapBackend(LayeredBackend):
         self, epoch: int, *, expired_before_ms: Mapping[str, int] | None = None
     ) -> Snapshot:
         """Write every table that changed, whole."""
+        self.refuse_closed()
         expired = expired_before_ms or {}
         for table, schema in self.tables.items():
             if table in self._files or not self._stack[table]:
@@ -102,5 +105,6 @@ class HeapBackend(LayeredBackend):
 
     def close(self) -> None:
         """Let go of the memory."""
+        self.closed = True
         self._stack.clear()
         self._files.clear()

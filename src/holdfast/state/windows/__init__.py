@@ -1,7 +1,8 @@
 """Event-time windows: tumbling, sliding and session windows over keyed state."""
 
-from holdfast.state.windows.pending import DEFAULT_MAX_PENDING, PendingCounts, WindowMemory
-from holdfast.state.windows.results import Added, Merge, Windows
+from holdfast.state.windows.memory import DEFAULT_MAX_PENDING, PendingCounts, WindowMemory
+from holdfast.state.windows.merging import Merge
+from holdfast.state.windows.results import Added, Windows
 from holdfast.state.windows.specs import Assigned, Session, Sliding, Tumbling, WindowSpec
 from holdfast.state.windows.state import WindowState
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from holdfast.state.columns import Bools, Columns, Int64s, gather
 from holdfast.state.owners import Owners
 from holdfast.state.windows.pending import Entries
-
-Merge: TypeAlias = Callable[[pa.RecordBatch, Int64s], pa.RecordBatch]
-"""Reduces values to one row a group.
-
-It is given the value columns, the rows of a group behind one another with what was stored
-first, and the position at which each group begins.
-"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +52,11 @@ class Added:
     fired_before: Bools
     """Which of those windows had fired before with other content; `fire` gives them again."""
     retracted: Windows
-    """Sessions, as they had fired before, that are now part of a longer one."""
+    """Sessions that had fired before and are now part of a longer one.
+
+    Each is known by its key, start and end: what was given out under them counts no more. The
+    values are those that were stored last, which may include rows that came after it had fired.
+    """
 
 
 @dataclass(frozen=True)
@@ -74,6 +68,8 @@ class Stored:
     start_us: Int64s
     end_us: Int64s
     due_us: Int64s
+    fired: Bools
+    """Which of them were ever given out."""
     values: Columns
 
     def __len__(self) -> int:
@@ -86,9 +82,6 @@ class Stored:
             self.start_us.take(at),
             self.end_us.take(at),
             self.due_us.take(at),
+            self.fired.take(at),
             tuple(gather(column, at) for column in self.values),
         )
-
-    def has_fired(self) -> Bools:
-        """Say which windows have fired and only wait to be removed."""
-        return np.asarray(self.due_us > self.end_us, np.bool_)

@@ -6,12 +6,16 @@ Times are whole microseconds since 1970. A window holds its start and not its en
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from holdfast.errors import StateMismatch
+from holdfast.state.codes import FIRST, LAST
 from holdfast.state.columns import Int64s
+
+_LONGEST_US: Final = 2**61
+"""Some 73,000 years: with windows of this length there are times whose windows fit in 64 bits."""
 
 
 class Assigned(NamedTuple):
@@ -40,6 +44,7 @@ class Sliding:
 
     def __post_init__(self) -> None:
         _require(self.size_us > 0, f"A window of {self.size_us} us is empty.", "1 us or more")
+        _require_short(self.size_us, "A window")
         _require(
             0 < self.slide_us <= self.size_us,
             f"Windows of {self.size_us} us cannot slide by {self.slide_us} us.",
@@ -53,7 +58,7 @@ class Sliding:
 
     def assign(self, times_us: Int64s) -> Assigned:
         """Return the windows of every time, the earliest of a time first."""
-        times = checked_times(times_us)
+        times = _within(checked_times(times_us), self.size_us + self.slide_us)
         latest = times - np.mod(times - self.offset_us, self.slide_us)
         most = -(-self.size_us // self.slide_us)
         back = np.arange(most - 1, -1, -1, dtype=np.int64) * self.slide_us
@@ -77,7 +82,7 @@ class Tumbling:
 
     def assign(self, times_us: Int64s) -> Assigned:
         """Return the window of every time."""
-        times = checked_times(times_us)
+        times = _within(checked_times(times_us), 2 * self.size_us)
         start = times - np.mod(times - self.offset_us, self.size_us)
         return Assigned(np.arange(len(times)), start, start + self.size_us)
 
@@ -97,10 +102,11 @@ class Session:
 
     def __post_init__(self) -> None:
         _require(self.gap_us > 0, f"A gap of {self.gap_us} us joins nothing.", "1 us or more")
+        _require_short(self.gap_us, "A gap")
 
     def assign(self, times_us: Int64s) -> Assigned:
         """Return the session that every time would be alone; adding them merges them."""
-        times = checked_times(times_us)
+        times = _within(checked_times(times_us), self.gap_us)
         return Assigned(np.arange(len(times)), times, times + self.gap_us)
 
 
@@ -118,6 +124,23 @@ def checked_times(times_us: Any) -> Int64s:
     return np.ascontiguousarray(times)
 
 
+def _within(times: Int64s, reach_us: int) -> Int64s:
+    """Return times, none of them so near to the ends of 64 bits that a window would not fit."""
+    if len(times):
+        for extreme in (int(times.min()), int(times.max())):
+            if not FIRST + reach_us <= extreme <= LAST - reach_us:
+                raise StateMismatch(
+                    f"The time {extreme} us is so extreme that its windows are beyond 64 bits.",
+                    hint="Give microseconds since 1970; filter out times that stand for none.",
+                )
+    return times
+
+
 def _require(holds: bool, problem: str, instead: str) -> None:
     if not holds:
         raise StateMismatch(problem, hint=f"Give {instead}.")
+
+
+def _require_short(length_us: int, what: str) -> None:
+    problem = f"{what} of {length_us} us leaves hardly any time that it could be around."
+    _require(length_us <= _LONGEST_US, problem, f"{_LONGEST_US} us or less")

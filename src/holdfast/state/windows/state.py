@@ -32,11 +32,13 @@ from holdfast.state.rows import Rows, joined
 from holdfast.state.schema import SPARK_HASHES, TableSchema
 from holdfast.state.transaction import Transaction
 from holdfast.state.windows.groups import Groups, begins_of, distinct, equal_windows
-from holdfast.state.windows.pending import Entries, Pending, WindowMemory
-from holdfast.state.windows.results import Added, Merge, Stored, Windows
+from holdfast.state.windows.memory import WindowMemory
+from holdfast.state.windows.merging import Merge, checked_merge
+from holdfast.state.windows.pending import Due, Entries, Pending
+from holdfast.state.windows.results import Added, Stored, Windows
 from holdfast.state.windows.sessions import merged_sessions
 from holdfast.state.windows.specs import WindowSpec, checked_times
-from holdfast.state.windows.tables import DUE_SUFFIX, schemas_of, times, window_keys
+from holdfast.state.windows.tables import DUE_SUFFIX, flags, schemas_of, times, window_keys
 
 
 class WindowState:
@@ -65,7 +67,7 @@ class WindowState:
         self._pending = Pending(transaction, name + DUE_SUFFIX, self.memory)
         self.schema = self._table.schema
         self.key = pa.schema(list(self.schema.key)[:-2])
-        self.value = pa.schema(list(self.schema.value)[:-1])
+        self.value = pa.schema(list(self.schema.value)[:-2])
 
     @staticmethod
     def schemas_of(
@@ -114,7 +116,9 @@ class WindowState:
     def fire(self, watermark_us: int) -> Iterator[Windows]:
         """Yield the windows that end at the watermark or before and have something to fire.
 
-        Each piece is settled before it is given out: a window without lateness is removed.
+        Each piece is settled before it is given out: a window without lateness is removed. Rows
+        may be added in between: what they make due comes later in the same loop. A loop that is
+        broken off leaves the rest to the next one.
         """
         return self._fire(self.memory.advance(watermark_us))
 
@@ -130,7 +134,7 @@ class WindowState:
 
     def _closed(self, watermark_us: int) -> int:
         """Return the end up to which windows are closed for good."""
-        return max(watermark_us - self.lateness_us, FIRST)
+        return max(int(watermark_us) - self.lateness_us, FIRST)
 
     def _check_lengths(self, rows: int, start: Int64s, end: Int64s, values: Columns) -> None:
         lengths = {len(start), len(end), *(len(column) for column in values)}
@@ -167,8 +171,9 @@ class WindowState:
             np.concatenate(number),
             times(rows.keys[-2]),
             times(rows.keys[-1]),
-            times(rows.values[-1]),
-            rows.values[:-1],
+            times(rows.values[-2]),
+            flags(rows.values[-1]),
+            rows.values[:-2],
         )
         # Merged in the order of time, which collected and first or last values show.
         return stored.take(np.lexsort((stored.start_us, stored.number)))
@@ -182,7 +187,8 @@ class WindowState:
             groups.number.take(at),
             groups.start_us.take(at),
             groups.end_us.take(at),
-            times(values[-1]),
+            times(values[-2]),
+            flags(values[-1]),
             conform(
                 dict(zip(self.value.names, values, strict=False)),
                 self.value,
@@ -206,17 +212,18 @@ class WindowState:
         group = groups.of_row[: len(stored)]
         same = stored.start_us == groups.start_us.take(group, mode="clip")
         same &= (stored.end_us == groups.end_us.take(group, mode="clip")) & (group >= 0)
-        known = np.zeros(len(groups), np.bool_)
+        known, fired = np.zeros(len(groups), np.bool_), np.zeros(len(groups), np.bool_)
         known[group[same]] = True
+        fired[group[same]] = stored.fired[same]
         due = windows.end_us.copy()
         due[group[same]] = stored.due_us[same]
-        fired = known & (due > windows.end_us)
-        self._put(windows, windows.end_us)
+        waiting = due > windows.end_us
+        self._put(windows, windows.end_us, fired)
         absorbed = stored.take(np.flatnonzero((group >= 0) & ~same))
         self._forget(owners, absorbed)
-        self._pending.delete(windows.entries(np.flatnonzero(fired), due))
-        self._pending.put(windows.entries(np.flatnonzero(fired | ~known), windows.end_us))
-        gone = absorbed.take(np.flatnonzero(absorbed.has_fired()))
+        self._pending.delete(windows.entries(np.flatnonzero(waiting), due))
+        self._pending.put(windows.entries(np.flatnonzero(waiting | ~known), windows.end_us))
+        gone = absorbed.take(np.flatnonzero(absorbed.fired))
         whose = owners.take(gone.number)
         return windows, fired, self._windows(whose, gone.start_us, gone.end_us, gone.values)
 
@@ -225,13 +232,7 @@ class WindowState:
         order = order[int((groups.of_row < 0).sum()) :]
         starts = np.flatnonzero(begins_of(groups.of_row.take(order)))
         merged = self._merge(self._declared(tuple(gather(row, order) for row in rows)), starts)
-        if merged.num_rows != len(groups):
-            raise StateMismatch(
-                f"Table {self.schema.name}: merging gave {merged.num_rows} rows for "
-                f"{len(groups)} windows.",
-                hint="Return one row for each group, in their order.",
-            )
-        return conform(merged, self.value, table=self.schema.name, role="value")
+        return checked_merge(merged, len(groups), self.value, table=self.schema.name)
 
     def _forget(self, owners: Owners, stored: Stored) -> None:
         """Delete stored windows with their entries."""
@@ -244,14 +245,15 @@ class WindowState:
 
     def _fire(self, watermark_us: int) -> Iterator[Windows]:
         closed = self._closed(watermark_us) if watermark_us < LAST else LAST
-        for entries in self._pending.due(watermark_us):
-            windows = self._settle(entries, closed)
+        for due in self._pending.due(watermark_us):
+            windows = self._settle(due, closed)
             if len(windows):
                 yield windows
 
-    def _settle(self, entries: Entries, closed: int) -> Windows:
+    def _settle(self, due: Due, closed: int) -> Windows:
+        entries = due.entries
         windows = self._unfired(entries)
-        self._pending.delete(entries)
+        self._pending.settle(due)
         gone = np.flatnonzero((entries.due_us > entries.end_us) | (entries.end_us <= closed))
         if len(gone):
             keys = window_keys(
@@ -262,7 +264,7 @@ class WindowState:
         if len(stay):
             waiting = windows.take(stay)
             removed_us = _later(waiting.end_us, self.lateness_us)
-            self._put(waiting, removed_us)
+            self._put(waiting, removed_us, np.ones(len(stay), np.bool_))
             self._pending.put(waiting.entries(np.arange(len(stay)), removed_us))
         return windows
 
@@ -277,13 +279,13 @@ class WindowState:
                 hint="Open the last checkpoint again. Windows end by the watermark: give their "
                 "tables no TTL.",
             )
-        return Windows(owners, start, end, self._declared(tuple(lookup.values.columns[:-1])))
+        return Windows(owners, start, end, self._declared(tuple(lookup.values.columns[:-2])))
 
     # Rows and columns.
 
-    def _put(self, windows: Windows, due_us: Int64s) -> None:
+    def _put(self, windows: Windows, due_us: Int64s, fired: Bools) -> None:
         keys = window_keys(windows.owners, windows.start_us, windows.end_us)
-        columns = [*windows.values.columns, pa.array(due_us)]
+        columns = [*windows.values.columns, pa.array(due_us), pa.array(fired)]
         self._table.put(keys, dict(zip(self.schema.value.names, columns, strict=True)))
 
     def _windows(
@@ -300,4 +302,5 @@ class WindowState:
 
 def _later(times_us: Int64s, by_us: int) -> Int64s:
     """Return times moved on, those that would overflow to the end of time."""
+    by_us = min(by_us, LAST)
     return np.minimum(times_us, LAST - by_us) + by_us

@@ -11,7 +11,7 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from holdfast import failpoints
-from holdfast.errors import StateClosed, StateFormatMismatch
+from holdfast.errors import StateFormatMismatch
 from holdfast.state import files, rowcodec
 from holdfast.state.backends.rocksdb.database import SST, Database, sst_files
 from holdfast.state.backends.rocksdb.layout import RowLayout
@@ -43,23 +43,14 @@ class RocksDBBackend(Backend):
         self._options = options or RocksDBOptions()
         self._layouts: dict[str, RowLayout] = {}
         self._opened: Database | None = None
-        self._closed = False
         rocksdict()  # missing, it should be missed before a batch was read
 
     @property
     def _database(self) -> Database:
-        self._refuse_closed()
+        self.refuse_closed()
         if self._opened is None:
             self._opened = Database(self._work(), self.directory, self._options, ())
         return self._opened
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise StateClosed(
-                f"The state of partition {self.partition} in {self.directory.path} was used "
-                "after it had been closed.",
-                hint="Open it again at its last checkpoint.",
-            )
 
     def _work(self, suffix: str = "") -> Path:
         local = self._options.local_dir
@@ -124,7 +115,7 @@ class RocksDBBackend(Backend):
         # What came from another split was filtered when it was adopted.
         for rows in self._database.scan(self._layout(table), ranges):
             yield rows
-            self._refuse_closed()
+            self.refuse_closed()
 
     def checkpoint(
         self, epoch: int, *, expired_before_ms: Mapping[str, int] | None = None
@@ -169,7 +160,7 @@ class RocksDBBackend(Backend):
 
     def close(self) -> None:
         """Close the database and remove its working directory."""
-        self._closed = True
+        self.closed = True
         if self._opened is not None:
             self._opened.close()
             self._opened = None

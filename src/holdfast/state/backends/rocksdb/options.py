@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.errors import StateError, UsageError
+from holdfast.errors import StateError, StateMismatch
 
 COMPRESSIONS: Final = ("none", "lz4", "snappy", "zstd")
 
@@ -51,7 +51,7 @@ class RocksDBOptions:
             ),
         ):
             if wrong:
-                raise UsageError(f"RocksDB: {message}.", hint="Correct the option.")
+                raise StateMismatch(f"RocksDB: {message}.", hint="Give a value that is allowed.")
 
 
 @cache
