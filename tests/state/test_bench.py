@@ -10,7 +10,8 @@ from pathlib import Path
 LINES = {
     "merging": [
         ("arrow: 500k of 5M int64 keys, merges of runs included", "bare NumPy"),
-        ("arrow: 500k of 5M int64 keys against rocksdb, both checkpointed", "rocksdb"),
+        ("arrow: 500k of 5M int64 keys against rocksdb, both checkpointed", "reading from"),
+        ("arrow: 500k of 5M int64 keys against rocksdb, both checkpointed", "own cache"),
         ("arrow: 500k of 5M string keys of 16 bytes", "int64 keys"),
     ],
     "growth": [("arrow: 500k keys of 20M, merges of runs included", "of 2M")],
@@ -40,7 +41,7 @@ LINES = {
 }
 """By section: the work, and what it is compared with."""
 
-UNPROMISED = {"peers": 4, "rocksdb": 1}
+UNPROMISED = {"merging": 1, "peers": 4, "rocksdb": 1}
 """How many lines of a section have no target."""
 
 
@@ -64,7 +65,7 @@ def test_the_benchmark_compares_everything(tmp_path: Path) -> None:
     assert [line["work"] for line in lines] == [work for work, _ in expected]
     for line, (_, against) in zip(lines, expected, strict=True):
         assert set(line) == {"work", "measured", "against", "ratio", "target", "met"}
-        assert line["against"].startswith(against)
+        assert against in line["against"]
         assert line["measured"]
         assert line["ratio"] > 0
         assert line["met"] == (None if line["target"] is None else line["ratio"] <= line["target"])

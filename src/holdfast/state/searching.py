@@ -3,7 +3,7 @@
 A page that is searched again and again earns a directory: hashes are uniform, so the upper bits
 of a code say almost exactly where it is, and a look-up costs one or two memory accesses instead
 of twenty. A page that is asked for codes it mostly does not have, as every thin layer is, earns
-a filter too: one byte for each of eight slots a row says that nothing is there. Both are
+a filter too: one byte for each of four slots a row says that nothing is there. Both are
 derived, and kept in memory only: up to eight bytes a row each.
 """
 
@@ -21,7 +21,7 @@ _EARNED_AT: Final = 0.05
 _FILTERED_BELOW: Final = 0.2
 """If a smaller part of the codes searched so far was there, a filter pays."""
 
-_FILTER_BITS: Final = 3
+_FILTER_BITS: Final = 2
 """The slots of the filter are this many bits finer than those of the directory."""
 
 _MIN_ROWS: Final = 4096
