@@ -3,17 +3,21 @@
 A page that is searched again and again earns a directory: hashes are uniform, so the upper bits
 of a code say almost exactly where it is, and a look-up costs one or two memory accesses instead
 of twenty. A page that is asked for codes it mostly does not have, as every thin layer is, earns
-a filter too: one byte for each of four slots a row says that nothing is there. Both are
-derived, and kept in memory only: up to eight bytes a row each.
+a filter too: four slots a row, of one byte each, that says whether nothing, several codes, or
+one code is there, and of the one its next seven bits. Both are derived, and kept in memory only:
+up to eight bytes a row each.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from holdfast.state.columns import Bools, Int32s, Int64s
+from holdfast.state.columns import Int32s, Int64s
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _EARNED_AT: Final = 0.05
 """Searches for this part of a page's rows pay for its directory."""
@@ -31,6 +35,12 @@ _MAX_IN_SLOT: Final = 64
 """Codes crowded more than this are not hashes: timers and entries stay with binary search."""
 
 
+_PRINT_BITS: Final = 7
+"""A code that is alone in its slot of the filter leaves so many bits of itself there, plus one."""
+
+_SEVERAL: Final = 255
+"""What a slot of the filter says if it has more than one code."""
+
 _SIGN: Final = 1 << 63
 
 
@@ -42,30 +52,39 @@ def slot_of(code: int, shift: int) -> int:
 class Codes:
     """Codes to look for, whose upper bits are worked out once for all pages of one size."""
 
-    def __init__(
-        self, codes: Int64s, start: int = 0, known: dict[int, Int64s] | None = None
-    ) -> None:
+    def __init__(self, codes: Int64s) -> None:
         self.codes = codes
-        self._start = start
-        self._known: dict[int, Int64s] = {} if known is None else known
-        self._whole: Codes = self
+        self._start = 0
+        self._slots: dict[int, Int64s] = {}
+        self._prints: dict[int, Bytes] = {}
+        self._whole = self
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def slice(self, start: int, stop: int) -> Codes:
         """Return a part of the codes, which shares what was worked out."""
-        part = Codes(self.codes[start:stop], self._start + start, self._known)
-        part._whole = self._whole
+        part = Codes(self.codes[start:stop])
+        part._start = self._start + start
+        part._slots, part._prints, part._whole = self._slots, self._prints, self._whole
         return part
 
     def slots(self, shift: int) -> Int64s:
         """Return the upper bits of the codes."""
-        known = self._known.get(shift)
+        known = self._slots.get(shift)
         if known is None:
             unsigned = self._whole.codes.view(np.uint64) ^ np.uint64(_SIGN)
             known = np.asarray(unsigned >> np.uint64(shift)).view(np.int64)
-            self._known[shift] = known
+            self._slots[shift] = known
+        return known[self._start : self._start + len(self.codes)]
+
+    def prints(self, shift: int) -> Bytes:
+        """Return, of each code, the bits below its upper ones, plus one: never 0, never 255."""
+        known = self._prints.get(shift)
+        if known is None:
+            lower = self._whole.codes.view(np.uint64) >> np.uint64(shift - _PRINT_BITS)
+            known = (lower & np.uint64((1 << _PRINT_BITS) - 1)).astype(np.uint8) + np.uint8(1)
+            self._prints[shift] = known
         return known[self._start : self._start + len(self.codes)]
 
 
@@ -77,12 +96,12 @@ class Finder:
         self._first, self._last = int(codes[0]), int(codes[-1])
         self._asked = self._answered = self._there = 0
         self._starts: Int32s | None = None
-        self._filter: Bools | None = None
+        self._filter: Bytes | None = None
         span = self._last - self._first
         coarse = max(span.bit_length() - (len(codes) - 1).bit_length(), 0)
         fine = max(coarse - _FILTER_BITS, 0)
         # Codes as dense as that are not hashes, and their slots would not fit into 64 bits.
-        self._crowded = len(codes) < _MIN_ROWS or fine < 2
+        self._crowded = len(codes) < _MIN_ROWS or fine < _PRINT_BITS
         self._shift = fine
         self._step = coarse - fine
         """By how many bits a slot of the directory is coarser than one of the filter."""
@@ -117,7 +136,8 @@ class Finder:
             return self._walk(self._starts, self._slots(inside, self._step), inside.codes)
         assert self._filter is not None
         fine = self._slots(inside)
-        maybe = np.flatnonzero(self._filter.take(fine))
+        there = self._filter.take(fine)
+        maybe = np.flatnonzero((there == inside.prints(self._shift)) | (there == _SEVERAL))
         coarse = fine.take(maybe) >> self._step
         found, place = self._walk(self._starts, coarse, inside.codes.take(maybe))
         return maybe.take(found), place
@@ -159,7 +179,9 @@ class Finder:
     def _consider_filter(self) -> bool:
         if self._there >= self._answered * _FILTERED_BELOW:
             return False
-        slots = self._slots(Codes(self._codes))
-        self._filter = np.zeros(int(slots[-1]) + 1, np.bool_)
-        self._filter[slots] = True
+        own = Codes(self._codes)
+        slots = self._slots(own)
+        self._filter = np.zeros(int(slots[-1]) + 1, np.uint8)
+        self._filter[slots] = own.prints(self._shift)
+        self._filter[slots[1:][slots[1:] == slots[:-1]]] = _SEVERAL
         return True
