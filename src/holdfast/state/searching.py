@@ -132,9 +132,9 @@ class Finder:
 
     def _direct(self, inside: Codes) -> tuple[Int64s, Int64s]:
         assert self._starts is not None
-        if self._filter is None and not self._consider_filter():
+        self._consider_filter()
+        if self._filter is None:
             return self._walk(self._starts, self._slots(inside, self._step), inside.codes)
-        assert self._filter is not None
         fine = self._slots(inside)
         there = self._filter.take(fine)
         maybe = np.flatnonzero((there == inside.prints(self._shift)) | (there == _SEVERAL))
@@ -176,12 +176,13 @@ class Finder:
         ends = np.cumsum(counts, dtype=np.int32)
         self._starts = np.concatenate([np.zeros(1, np.int32), ends])
 
-    def _consider_filter(self) -> bool:
+    def _consider_filter(self) -> None:
+        """Have a filter as long as it pays: a page that is found to be hit often gives it back."""
         if self._there >= self._answered * _FILTERED_BELOW:
-            return False
-        own = Codes(self._codes)
-        slots = self._slots(own)
-        self._filter = np.zeros(int(slots[-1]) + 1, np.uint8)
-        self._filter[slots] = own.prints(self._shift)
-        self._filter[slots[1:][slots[1:] == slots[:-1]]] = _SEVERAL
-        return True
+            self._filter = None
+        elif self._filter is None:
+            own = Codes(self._codes)
+            slots = self._slots(own)
+            self._filter = np.zeros(int(slots[-1]) + 1, np.uint8)
+            self._filter[slots] = own.prints(self._shift)
+            self._filter[slots[1:][slots[1:] == slots[:-1]]] = _SEVERAL
