@@ -18,8 +18,7 @@ from typing import ClassVar
 from holdfast.state.backends.layered import LayeredBackend
 from holdfast.state.compaction import merge_from
 from holdfast.state.files import Directory, remove
-from holdfast.state.layers import PAGE_ROWS, Layer
-from holdfast.state.memory import release_memory
+from holdfast.state.layers import Layer
 from holdfast.state.rows import Rows
 from holdfast.state.runs import Run, open_run, write_run
 from holdfast.state.schema import TableSchema
@@ -123,8 +122,6 @@ class ArrowBackend(LayeredBackend):
             deletions=deletions,
             expired_before_ms=expired_before_ms,
         )
-        if start == 0 and sum(sizes) > PAGE_ROWS:
-            release_memory()
 
     def _replace(
         self,
