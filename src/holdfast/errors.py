@@ -16,6 +16,16 @@
     ├── TargetError              the target cannot be written as configured
     │   ├── TargetNotEmpty       it has rows Holdfast does not remember writing
     │   └── DiskFull             no space left for the batch, the ledger or the state
+    ├── TransformFailed          the pipeline's own SQL or Python failed
+    ├── SinkError                a batch could not be delivered to a sink
+    │   ├── SinkUnavailable      it may work when it is tried again
+    │   └── SinkRefused          it will not, before something is changed
+    ├── CheckpointError          a checkpoint cannot do what was asked
+    │   ├── CheckpointMissing    there is none of that name, or none at all
+    │   └── CheckpointDamaged    its manifest or one of its files is truncated, changed or missing
+    ├── ObjectError              a file in a checkpoint location cannot be read or written
+    │   ├── ObjectMissing        it is not there
+    │   └── ObjectExists         it is there already and is never written twice
     ├── StateError               keyed state cannot do what was asked
     │   ├── StateMismatch        a batch or a stored table has other columns than declared
     │   ├── StateDamaged         a file of the state is truncated, changed or missing
@@ -26,6 +36,7 @@
     ├── JavaMissing              Spark needs Java 17 or newer and none was found
     ├── SparkFailed              Spark itself failed in a way Holdfast has no better name for
     └── Interrupted              Ctrl-C or SIGTERM ended the run
+        └── Undelivered          before the batch in flight could be delivered
 
 A message says what happened and to what; `hint` says what to do next.
 """
@@ -142,6 +153,46 @@ class DiskFull(TargetError):
     """There is no space left where Holdfast has to write."""
 
 
+class TransformFailed(HoldfastError):
+    """The SQL or the Python function of a pipeline failed."""
+
+
+class SinkError(HoldfastError):
+    """A batch could not be delivered to a sink."""
+
+
+class SinkUnavailable(SinkError):
+    """The sink cannot take the batch now; it may when it is tried again."""
+
+
+class SinkRefused(SinkError):
+    """The sink will not take the batch before somebody changes something."""
+
+
+class CheckpointError(HoldfastError):
+    """A checkpoint cannot do what was asked."""
+
+
+class CheckpointMissing(CheckpointError):
+    """There is no such checkpoint."""
+
+
+class CheckpointDamaged(CheckpointError):
+    """A manifest, or a file it names, is truncated, changed or missing."""
+
+
+class ObjectError(HoldfastError):
+    """A file in a checkpoint location could not be read or written."""
+
+
+class ObjectMissing(ObjectError):
+    """There is no such file."""
+
+
+class ObjectExists(ObjectError):
+    """The file exists, and files there are never written twice."""
+
+
 class StateError(HoldfastError):
     """Keyed state cannot do what was asked."""
 
@@ -188,3 +239,7 @@ class Interrupted(HoldfastError):
     """The run was ended by Ctrl-C or SIGTERM."""
 
     exit_code = 130
+
+
+class Undelivered(Interrupted):
+    """A stream was stopped while a sink it had to wait for was down; nothing is lost."""

@@ -21,3 +21,18 @@ TABLES = 'tables = ["orders", "customers"]\n'
 
 COMPLETE = PIPELINE + TABLES + 'watermark = "updated_at"\n'
 """A pipeline that loads; keys and tables can be added below it."""
+
+STREAM = """
+[pipeline.payments]
+type = "stream"
+source = { format = "json", path = "events", schema = "id long, ts timestamp" }
+"""
+"""A stream that lacks only its sinks."""
+
+SINK = """
+[[pipeline.payments.sinks]]
+name = "lake"
+type = "files"
+path = "lake/payments"
+"""
+"""A sink that has all it needs; keys can be added below it."""

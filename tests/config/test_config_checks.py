@@ -13,7 +13,7 @@ CHECKS = COMPLETE + "[pipeline.bronze.checks]\n"
 
 def test_checks_have_defaults(load: Load) -> None:
     """What needs no threshold is on; the rest waits for one."""
-    checks = load(COMPLETE).pipeline["bronze"].checks
+    checks = load(COMPLETE).replications["bronze"].checks
     assert checks == ChecksConfig()
     assert checks.enabled
     assert checks.row_count
@@ -34,7 +34,7 @@ growth = { max_flat_runs = 5 }
 null_rate = { email = 0.05, name = 1 }
 """
     )
-    checks = load(text).pipeline["bronze"].checks
+    checks = load(text).replications["bronze"].checks
     assert not checks.anomaly
     assert checks.freshness is not None
     assert checks.freshness.threshold_seconds == 86400
@@ -64,7 +64,7 @@ def test_severities_have_defaults(check: CheckName, strategy: Strategy, severity
 def test_severities_can_be_set(load: Load) -> None:
     """A severity that is written down goes before the default."""
     checks = load(CHECKS + 'severity = { row_count = "warn", anomaly = "fail" }\n')
-    configured = checks.pipeline["bronze"].checks
+    configured = checks.replications["bronze"].checks
     assert configured.severity_of("row_count", "incremental") == "warn"
     assert configured.severity_of("anomaly", "incremental") == "fail"
 

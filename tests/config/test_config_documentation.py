@@ -9,26 +9,36 @@ import pytest
 from config_files import Load
 
 from holdfast.config import (
+    BatchLimits,
+    CheckpointConfig,
     ChecksConfig,
     Config,
     Discovery,
     FreshnessConfig,
     GrowthConfig,
     ReplicatePipeline,
+    Retention,
+    Retry,
     Section,
     SeverityConfig,
+    SinkConfig,
     Source,
+    SourceRetry,
     SparkConfig,
+    Spool,
     StateConfig,
+    StreamPipeline,
+    StreamSource,
     TableOverride,
     Target,
 )
+from holdfast.config.sinks import SINKS
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text(encoding="utf-8")
 HEADINGS: dict[str, type[Section]] = {
     "`[state]`": StateConfig,
     "`[spark]`": SparkConfig,
-    "`[pipeline.<name>]`": ReplicatePipeline,
+    "`[pipeline.<name>]` of type `replicate`": ReplicatePipeline,
     "`source`": Source,
     "`target`": Target,
     "`discovery`": Discovery,
@@ -37,6 +47,14 @@ HEADINGS: dict[str, type[Section]] = {
     "`freshness`": FreshnessConfig,
     "`growth`": GrowthConfig,
     "`severity`": SeverityConfig,
+    "`[pipeline.<name>]` of type `stream`": StreamPipeline,
+    "`source` of a stream": StreamSource,
+    "`batch`": BatchLimits,
+    "`retry`": Retry,
+    "`spool`": Spool,
+    "`checkpoint`": CheckpointConfig,
+    "`retain`": Retention,
+    "`source_retry`": SourceRetry,
 }
 
 
@@ -52,10 +70,24 @@ def test_every_key_is_documented_and_nothing_else(heading: str) -> None:
     assert documented_keys(heading) == list(HEADINGS[heading].keys())
 
 
+def test_what_every_sink_has_is_documented_once() -> None:
+    """The keys that all types share stand in one table, beside `type`."""
+    assert documented_keys("`[[pipeline.<name>.sinks]]`") == ["type", *SinkConfig.keys()]
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_the_own_keys_of_every_sink_are_documented(kind: str) -> None:
+    """Each type of sink has a table with what it does not share."""
+    keys = SINKS[kind].keys()
+    own = [key for key in keys if key not in ("type", *SinkConfig.keys())]
+    assert documented_keys(f'`type = "{kind}"`') == own
+
+
 def test_every_section_has_a_heading() -> None:
     """A section that is added must be documented."""
     sections = {kind for kind in Section.__subclasses__() if kind.__module__.startswith("holdfast")}
-    assert sections == {*HEADINGS.values(), Config}
+    assert sections == {*HEADINGS.values(), Config, SinkConfig}
+    assert {*SinkConfig.__subclasses__()} == {*SINKS.values()}
 
 
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))

@@ -29,7 +29,7 @@ from holdfast.config import describe_duration, parse_duration
 )
 def test_a_duration_is_read(load: Load, written: str, seconds: float) -> None:
     """Numbers are seconds; texts carry their units."""
-    bronze = load(COMPLETE + f"max_future_skew = {written}\n").pipeline["bronze"]
+    bronze = load(COMPLETE + f"max_future_skew = {written}\n").replications["bronze"]
     assert bronze.max_future_skew == timedelta(seconds=seconds)
 
 

@@ -23,8 +23,8 @@ def test_a_variable_is_put_in_place(load: Load) -> None:
     """Variables stand anywhere in a text, also deep inside tables and lists."""
     text = COMPLETE.replace('["orders"', '["${PREFIX}_orders"').replace('"lake"', '"/${A}/${B}"')
     config = load(text, {"PREFIX": "eu", "A": "mnt", "B": "lake"})
-    assert config.pipeline["bronze"].tables == ("eu_orders", "customers")
-    assert config.pipeline["bronze"].target.path == "/mnt/lake"
+    assert config.replications["bronze"].tables == ("eu_orders", "customers")
+    assert config.replications["bronze"].target.path == "/mnt/lake"
 
 
 def test_the_environment_is_the_process_own_unless_given(
@@ -33,7 +33,7 @@ def test_the_environment_is_the_process_own_unless_given(
     """Without a mapping the variables of the process count."""
     monkeypatch.setenv("HOLDFAST_TEST_COLUMN", "changed_at")
     file.write_text(COMPLETE.replace("updated_at", "${HOLDFAST_TEST_COLUMN}"), encoding="utf-8")
-    assert load_config(file).pipeline["bronze"].watermark == "changed_at"
+    assert load_config(file).replications["bronze"].watermark == "changed_at"
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,19 @@ def test_a_default_stands_in_for_an_unset_or_empty_variable(
 ) -> None:
     """`${VAR:-default}` works as it does in a shell."""
     config = load(COMPLETE.replace("updated_at", "${COLUMN:-ts}"), environ)
-    assert config.pipeline["bronze"].watermark == column
+    assert config.replications["bronze"].watermark == column
 
 
 def test_a_doubled_dollar_is_a_plain_one(load: Load) -> None:
     """`$${` is how to write `${` itself, and other dollars mean nothing."""
     config = load(COMPLETE + 'loaded_by = "$${USER} $5 $$"\n', {"USER": "x"})
-    assert config.pipeline["bronze"].loaded_by == "${USER} $5 $$"
+    assert config.replications["bronze"].loaded_by == "${USER} $5 $$"
 
 
 def test_the_value_of_a_variable_is_not_expanded_again(load: Load) -> None:
     """A password with `${` in it is taken as it is."""
     config = load(JDBC, {"URL": "jdbc:x", "PASSWORD": "${URL}"})
-    assert config.pipeline["erp"].source.options["password"] == "${URL}"
+    assert config.replications["erp"].source.options["password"] == "${URL}"
 
 
 def test_a_missing_variable_names_itself_and_its_key(problems: Problems) -> None:
@@ -94,7 +94,7 @@ def test_numbers_and_flags_may_come_from_a_variable(load: Load) -> None:
     """The environment has only texts, so a text from there may stand for another type."""
     text = COMPLETE + 'concurrency = "${N}"\nmetadata_columns = "${M}"\nmax_future_skew = "${S}"\n'
     text += '[pipeline.bronze.checks]\nanomaly_threshold_pct = "${P:-12.5}"\n'
-    bronze = load(text, {"N": "8", "M": "False", "S": "90"}).pipeline["bronze"]
+    bronze = load(text, {"N": "8", "M": "False", "S": "90"}).replications["bronze"]
     assert (bronze.concurrency, bronze.metadata_columns) == (8, False)
     assert bronze.max_future_skew.total_seconds() == 90
     assert bronze.checks.anomaly_threshold_pct == 12.5
@@ -103,7 +103,7 @@ def test_numbers_and_flags_may_come_from_a_variable(load: Load) -> None:
 def test_texts_from_the_environment_are_plain_texts(load: Load) -> None:
     """What reaches Spark or JSON does not remember where it came from."""
     config = load(JDBC.replace('"updated_at"', '"${W}"'), {"URL": "u", "PASSWORD": "p", "W": "ts"})
-    erp = config.pipeline["erp"]
+    erp = config.replications["erp"]
     assert {type(value) for value in (*erp.source.options.values(), erp.watermark)} == {str}
 
 

@@ -21,7 +21,7 @@ def test_a_minimal_file_gets_every_default(load: Load, tmp_path: Path) -> None:
     assert config.state.path == tmp_path / ".holdfast/ledger.db"
     assert config.spark.master == "local[*]"
     assert config.spark.conf == {}
-    bronze = config.pipeline["bronze"]
+    bronze = config.replications["bronze"]
     assert bronze.tables == ("orders", "customers")
     assert bronze.target.format == "parquet"
     assert bronze.strategy == "incremental"
@@ -37,14 +37,14 @@ def test_relative_paths_start_at_the_file(load: Load, tmp_path: Path) -> None:
     """The working directory has no say in where the data is."""
     config = load('[state]\npath = "var/../ledger.db"\n' + COMPLETE)
     assert config.state.path == tmp_path / "ledger.db"
-    assert config.pipeline["bronze"].source.path == str(tmp_path / "data/shop")
-    assert config.pipeline["bronze"].target.path == str(tmp_path / "lake")
+    assert config.replications["bronze"].source.path == str(tmp_path / "data/shop")
+    assert config.replications["bronze"].target.path == str(tmp_path / "lake")
 
 
 def test_absolute_paths_and_uris_are_kept(load: Load) -> None:
     """A path that says where it is stays as it is written."""
     text = COMPLETE.replace('"lake"', '"s3a://bucket/lake"').replace('"data/shop"', '"/data/shop"')
-    bronze = load(text).pipeline["bronze"]
+    bronze = load(text).replications["bronze"]
     assert (bronze.source.path, bronze.target.path) == ("/data/shop", "s3a://bucket/lake")
 
 
@@ -210,14 +210,6 @@ def test_a_pipeline_name_must_be_plain(problems: Problems) -> None:
     assert problems(COMPLETE.replace("pipeline.bronze", 'pipeline."my data"')) == [
         'pipeline."my data": a pipeline\'s name starts with a letter or _ and goes on with'
         " letters, digits, _ and -"
-    ]
-
-
-def test_a_stream_is_refused_without_further_complaints(problems: Problems) -> None:
-    """The keys of a pipeline that is not available yet are not called unknown."""
-    text = '[pipeline.payments]\ntype = "stream"\n[pipeline.payments.batch]\nmax_ms = 200\n'
-    assert problems(text) == [
-        'pipeline.payments.type: "stream" is not available in this version; use "replicate"'
     ]
 
 

@@ -15,7 +15,7 @@ CURSOR = PIPELINE + TABLES + 'cursor = ["ts", "id"]\n'
 
 def test_a_table_without_settings_has_the_pipelines(load: Load) -> None:
     """Nothing set means nothing changed."""
-    bronze = load(COMPLETE + ORDERS + 'watermark = "at"\n').pipeline["bronze"]
+    bronze = load(COMPLETE + ORDERS + 'watermark = "at"\n').replications["bronze"]
     settings = bronze.settings_for("customers")
     assert (settings.table, settings.strategy, settings.watermark) == (
         "customers",
@@ -41,7 +41,7 @@ schema = "id long, line int, at timestamp"
 options = { sep = ",", quote = "'" }
 """
     )
-    settings = load(text).pipeline["bronze"].settings_for("orders")
+    settings = load(text).replications["bronze"].settings_for("orders")
     assert settings.strategy == "merge"
     assert settings.cursor == ("at", "id")
     assert settings.primary_key == ("id", "line")
@@ -54,10 +54,10 @@ options = { sep = ",", quote = "'" }
 
 def test_a_watermark_replaces_a_cursor_and_the_other_way_round(load: Load) -> None:
     """A table has one or the other, never a mixture of two levels."""
-    replaced = load(CURSOR + ORDERS + 'watermark = "at"\n').pipeline["bronze"]
+    replaced = load(CURSOR + ORDERS + 'watermark = "at"\n').replications["bronze"]
     assert replaced.settings_for("orders").cursor == ("at",)
     assert replaced.settings_for("customers").cursor == ("ts", "id")
-    replaced = load(COMPLETE + ORDERS + 'cursor = ["at", "id"]\n').pipeline["bronze"]
+    replaced = load(COMPLETE + ORDERS + 'cursor = ["at", "id"]\n').replications["bronze"]
     assert replaced.settings_for("orders").cursor == ("at", "id")
 
 
@@ -79,7 +79,7 @@ null_rate = { email = 0 }
 severity = { anomaly = "warn" }
 """
     )
-    checks = load(text).pipeline["bronze"].settings_for("orders").checks
+    checks = load(text).replications["bronze"].settings_for("orders").checks
     assert (checks.anomaly_threshold_pct, checks.anomaly_window) == (30, 20)
     assert checks.freshness is None
     assert checks.growth is not None
@@ -133,7 +133,7 @@ def test_tables_may_each_bring_their_own_watermark(load: Load) -> None:
     """The pipeline's settings need not be complete when no table uses them as they are."""
     text = PIPELINE + TABLES + ORDERS + 'watermark = "a"\n'
     text += '[pipeline.bronze.table.customers]\nwatermark = "b"\n'
-    bronze = load(text).pipeline["bronze"]
+    bronze = load(text).replications["bronze"]
     assert [bronze.settings_for(name).watermark for name in ("orders", "customers")] == ["a", "b"]
 
 
@@ -144,9 +144,9 @@ def test_an_inherited_overlap_is_refused_for_an_append(load: Load, problems: Pro
         'pipeline.bronze.table.orders.overlap: with strategy "incremental" an overlap would copy'
         ' rows twice; use strategy "merge" with a primary_key, or set overlap = 0 for this table'
     ]
-    taken_back = load(text + 'strategy = "incremental"\noverlap = 0\n').pipeline["bronze"]
+    taken_back = load(text + 'strategy = "incremental"\noverlap = 0\n').replications["bronze"]
     assert taken_back.settings_for("orders").overlap == timedelta()
-    refreshed = load(text + 'strategy = "full_refresh"\n').pipeline["bronze"]
+    refreshed = load(text + 'strategy = "full_refresh"\n').replications["bronze"]
     assert refreshed.settings_for("orders").overlap == timedelta()
     assert refreshed.settings_for("customers").overlap == timedelta(hours=1)
 
@@ -183,7 +183,7 @@ def test_discovered_tables_go_by_their_last_or_full_name(load: Load) -> None:
     """A bare name stands for the table in every schema; the full name goes before it."""
     text = PIPELINE + 'watermark = "ts"\ndiscovery = {}\n' + ORDERS + 'watermark = "a"\n'
     text += '[pipeline.bronze.table."eu.orders"]\nwatermark = "b"\n'
-    bronze = load(text).pipeline["bronze"]
+    bronze = load(text).replications["bronze"]
     names = ("orders", "us.orders", "eu.orders", "eu.customers")
     assert [bronze.settings_for(name).watermark for name in names] == ["a", "a", "b", "ts"]
 
@@ -201,7 +201,7 @@ def test_overrides_are_checked_with_discovery_too(problems: Problems) -> None:
 
 def test_asking_for_an_unknown_table_is_answered_with_the_known_ones(load: Load) -> None:
     """A misspelt name on the command line gets a suggestion."""
-    bronze = load(COMPLETE).pipeline["bronze"]
+    bronze = load(COMPLETE).replications["bronze"]
     with pytest.raises(UsageError) as caught:
         bronze.settings_for("ordrs")
     assert str(caught.value) == "The pipeline has no table ordrs.\nDid you mean orders?"

@@ -24,7 +24,7 @@ def with_target(target: str) -> str:
 def test_required_keys_say_what_they_are_for(problems: Problems) -> None:
     """A missing key is explained."""
     assert problems('[pipeline.bronze]\ntables = ["a"]\nwatermark = "ts"\n') == [
-        'pipeline.bronze.type: this key is missing; expected "replicate"',
+        'pipeline.bronze.type: this key is missing; expected "replicate" or "stream"',
         "pipeline.bronze.source: this key is missing; expected a table with the format and place"
         " of the rows to copy",
         "pipeline.bronze.target: this key is missing; expected a table with the place to copy"
@@ -35,7 +35,7 @@ def test_required_keys_say_what_they_are_for(problems: Problems) -> None:
 def test_source_options_become_what_spark_reads(load: Load) -> None:
     """Options keep their names and become texts."""
     source = '{ format = "CSV", path = "x", options = { header = true, maxColumns = 10, sep = ";" }'
-    read = load(with_source(source + ', schema = "id long" }')).pipeline["bronze"].source
+    read = load(with_source(source + ', schema = "id long" }')).replications["bronze"].source
     assert read.format == "csv"
     assert read.options == {"header": "true", "maxColumns": "10", "sep": ";"}
     assert read.schema_ddl == "id long"
@@ -52,7 +52,7 @@ def test_a_file_format_needs_a_path(problems: Problems, name: str) -> None:
 
 def test_a_format_of_a_plug_in_is_taken_as_it_is(load: Load) -> None:
     """Holdfast does not know every format there is."""
-    source = load(with_source('{ format = "com.example.Mainframe" }')).pipeline["bronze"].source
+    source = load(with_source('{ format = "com.example.Mainframe" }')).replications["bronze"].source
     assert (source.format, source.path) == ("com.example.Mainframe", None)
 
 
@@ -67,7 +67,7 @@ def test_a_misspelt_format_is_recognised(problems: Problems) -> None:
 def test_named_tables_have_a_namespace_instead_of_a_path(load: Load, problems: Problems) -> None:
     """Catalog and database tables are found by name."""
     source = load(with_source('{ format = "table", namespace = "main.sales" }'))
-    assert source.pipeline["bronze"].source.table_name("orders") == "main.sales.orders"
+    assert source.replications["bronze"].source.table_name("orders") == "main.sales.orders"
     assert Source(format="table").table_name("orders") == "orders"
     assert problems(with_source('{ format = "table", path = "x", schema = "id long" }')) == [
         'pipeline.bronze.source.path: has no meaning with format "table"; tables are found by name'
@@ -103,7 +103,7 @@ def test_a_target_that_cannot_hold_a_batch_is_refused(problems: Problems, name: 
 def test_a_directory_format_can_be_a_target(load: Load, name: str) -> None:
     """The common formats and those of plug-ins are accepted."""
     text = with_target(f'{{ format = "{name}", path = "x", options = {{ a = 1 }} }}')
-    target = load(text).pipeline["bronze"].target
+    target = load(text).replications["bronze"].target
     assert (target.format, target.options) == (name, {"a": "1"})
 
 
@@ -149,7 +149,9 @@ def test_a_table_name_cannot_leave_its_directory(problems: Problems, name: str) 
 
 def test_discovery_has_defaults(load: Load) -> None:
     """Everything is included and nothing excluded."""
-    discovery = load(PIPELINE + 'watermark = "ts"\ndiscovery = {}\n').pipeline["bronze"].discovery
+    discovery = (
+        load(PIPELINE + 'watermark = "ts"\ndiscovery = {}\n').replications["bronze"].discovery
+    )
     assert discovery is not None
     assert (discovery.include, discovery.exclude) == (("*",), ())
     assert discovery.compiled_pattern() is None
@@ -190,7 +192,7 @@ def test_reading_new_rows_needs_a_watermark_or_a_cursor(problems: Problems, stra
 
 def test_a_full_refresh_needs_no_watermark(load: Load) -> None:
     """Everything is read every time."""
-    settings = load(PIPELINE + TABLES + 'strategy = "full_refresh"\n').pipeline["bronze"]
+    settings = load(PIPELINE + TABLES + 'strategy = "full_refresh"\n').replications["bronze"]
     assert settings.settings_for("orders").cursor == ()
 
 
@@ -206,7 +208,7 @@ def test_the_cursor_is_a_watermark_and_tie_breakers(load: Load, problems: Proble
     """Its first column is the watermark; each column stands in it once."""
     text = PIPELINE + TABLES
     settings = (
-        load(text + 'cursor = ["ts", "id", "line"]\n').pipeline["bronze"].settings_for("orders")
+        load(text + 'cursor = ["ts", "id", "line"]\n').replications["bronze"].settings_for("orders")
     )
     assert (settings.watermark, settings.tie_breakers) == ("ts", ("id", "line"))
     assert settings.cursor == ("ts", "id", "line")
@@ -229,7 +231,7 @@ def test_merge_needs_a_primary_key(problems: Problems) -> None:
 
 def test_overlap_belongs_to_merge(load: Load, problems: Problems) -> None:
     """With an append it would copy rows twice; with a refresh it has no meaning."""
-    settings = load(MERGE + 'overlap = "1 hour"\n').pipeline["bronze"].settings_for("orders")
+    settings = load(MERGE + 'overlap = "1 hour"\n').replications["bronze"].settings_for("orders")
     assert settings.overlap == timedelta(hours=1)
     assert problems(COMPLETE + "overlap = 3600\n") == [
         'pipeline.bronze.overlap: with strategy "incremental" an overlap would copy rows twice;'
@@ -239,7 +241,7 @@ def test_overlap_belongs_to_merge(load: Load, problems: Problems) -> None:
         'pipeline.bronze.overlap: has no meaning with strategy "full_refresh",'
         " which reads every row"
     ]
-    assert load(COMPLETE + "overlap = 0\n").pipeline["bronze"].overlap == timedelta()
+    assert load(COMPLETE + "overlap = 0\n").replications["bronze"].overlap == timedelta()
 
 
 def test_pipelines_can_be_made_in_python() -> None:

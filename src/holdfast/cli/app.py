@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from holdfast._version import __version__
-from holdfast.cli import demo, doctor, plan, setup, state, status
+from holdfast.cli import checkpoint, demo, doctor, plan, schema, setup, state, status
 from holdfast.cli import run as run_command
 from holdfast.cli.context import Context
 from holdfast.cli.output import print_error
@@ -65,6 +65,8 @@ plan.register(app)
 run_command.register(app)
 status.register(app)
 state.register(app)
+checkpoint.register(app)
+schema.register(app)
 doctor.register(app)
 demo.register(app)
 

@@ -1,18 +1,21 @@
-"""`run` and `apply`: copying rows."""
+"""`run` and `apply`: copying rows and delivering batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.context import TablesOption, context_of
 from holdfast.cli.output import OutputFormat, OutputOption, console, print_error, print_json
 from holdfast.cli.progress import showing_progress
+from holdfast.cli.run_options import LATEST, CopyOptions, StreamOptions, refuse_misplaced
 from holdfast.errors import HoldfastError, Interrupted
 
 if TYPE_CHECKING:
+    from holdfast.model import RunStatus
+    from holdfast.pipelines.project import Project
     from holdfast.pipelines.running import RunResult
 
 _EXIT_CODES = {"success": 0, "failed": 1, "partial": 2, "interrupted": 130}
@@ -40,24 +43,40 @@ def run(
         bool,
         typer.Option("--allow-failed-checks", help='Publish even what a "fail" check objects to.'),
     ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="A stream: deliver what is there now, then end.")
+    ] = False,
+    start_from: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="latest|VERSION|ID",
+            help="A stream: go back to this checkpoint first.",
+        ),
+    ] = LATEST,
+    accept_source: Annotated[
+        bool,
+        typer.Option(
+            "--accept-source", help="A stream: its source is the same under another address."
+        ),
+    ] = False,
     output: OutputOption = OutputFormat.text,
 ) -> None:
-    """Copy what is new in every table, and remember how far it got."""
-    results: list[RunResult] = []
+    """Copy or deliver what is new, and remember how far it got."""
+    copying = CopyOptions(tuple(table or ()), full_refresh, resume, allow_failed_checks)
+    streaming = StreamOptions(once, start_from, accept_source)
+    statuses: list[str] = []
+    documents: list[dict[str, Any]] = []
     errors: dict[str, HoldfastError] = {}
     with context_of(context).project() as project:
         names = [pipeline] if pipeline else list(project.config.pipeline)
+        refuse_misplaced(project.config, names, copying, streaming)
         for name in names:
             try:
-                with showing_progress() as progress:
-                    result = project.run(
-                        name,
-                        tables=table or (),
-                        full_refresh=full_refresh,
-                        resume=resume,
-                        allow_failed_checks=allow_failed_checks,
-                        progress=progress,
-                    )
+                if project.config.pipeline_named(name).type == "stream":
+                    status, document = _stream(project, name, streaming, output)
+                else:
+                    status, document = _copy(project, name, copying, output)
             except HoldfastError as error:
                 if len(names) == 1 or isinstance(error, Interrupted):
                     raise
@@ -66,14 +85,14 @@ def run(
                 if output is OutputFormat.text:
                     print_error(error)
                 continue
-            results.append(result)
-            if output is OutputFormat.text:
-                _print(result)
-            if result.run.status == "interrupted":
+            statuses.append(status)
+            documents.append(document)
+            if status == "interrupted" or (document.get("stopped") and name != names[-1]):
+                statuses.append("interrupted")
                 break
     if output is OutputFormat.json:
-        _print_documents("run", results, errors)
-    raise typer.Exit(_exit_code([*(r.run.status for r in results), *("failed" for _ in errors)]))
+        _print_documents("run", documents, errors)
+    raise typer.Exit(_exit_code([*statuses, *("failed" for _ in errors)]))
 
 
 def apply(
@@ -88,24 +107,59 @@ def apply(
     """Run exactly a stored plan; refused if the configuration or a position moved since."""
     with context_of(context).project() as project, showing_progress() as progress:
         result = project.apply(plan_id, allow_failed_checks=allow_failed_checks, progress=progress)
+    document = _copied(result, output)
     if output is OutputFormat.json:
-        _print_documents("apply", [result], {})
-    else:
-        _print(result)
+        _print_documents("apply", [document], {})
     raise typer.Exit(_exit_code([result.run.status]))
 
 
-def _print(result: RunResult) -> None:
+def _copy(
+    project: Project, name: str, options: CopyOptions, output: OutputFormat
+) -> tuple[RunStatus, dict[str, Any]]:
+    with showing_progress() as progress:
+        result = project.run(
+            name,
+            tables=options.tables,
+            full_refresh=options.full_refresh,
+            resume=options.resume,
+            allow_failed_checks=options.allow_failed_checks,
+            progress=progress,
+        )
+    return result.run.status, _copied(result, output)
+
+
+def _copied(result: RunResult, output: OutputFormat) -> dict[str, Any]:
+    from holdfast.cli import documents
     from holdfast.cli.report import print_run
 
-    print_run(console(), result)
+    if output is OutputFormat.text:
+        print_run(console(), result)
+    return documents.run(result.run, result.outcomes)
+
+
+def _stream(
+    project: Project, name: str, options: StreamOptions, output: OutputFormat
+) -> tuple[RunStatus, dict[str, Any]]:
+    from holdfast.cli.stream_documents import stream_run
+    from holdfast.cli.stream_progress import showing_stream
+    from holdfast.cli.stream_report import print_stream_run
+
+    with showing_stream(name) as progress:
+        result = project.run_stream(
+            name,
+            once=options.once,
+            start_from=options.start_from,
+            accept_source=options.accept_source,
+            progress=progress,
+        )
+    if output is OutputFormat.text:
+        print_stream_run(console(), result, stopped=progress.stopped)
+    return result.run.status, stream_run(result, stopped=progress.stopped)
 
 
 def _print_documents(
-    command: str, results: list[RunResult], errors: Mapping[str, HoldfastError]
+    command: str, runs: list[dict[str, Any]], errors: Mapping[str, HoldfastError]
 ) -> None:
-    from holdfast.cli import documents
-
     said = [
         {
             "pipeline": name,
@@ -115,7 +169,6 @@ def _print_documents(
         }
         for name, error in errors.items()
     ]
-    runs = [documents.run(result.run, result.outcomes) for result in results]
     print_json(command, {"runs": runs, "errors": said})
 
 

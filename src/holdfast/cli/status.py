@@ -32,17 +32,28 @@ def register(app: typer.Typer) -> None:
 
 
 def status(context: typer.Context, output: OutputOption = OutputFormat.text) -> None:
-    """Show pipelines, their last runs, how far behind their tables are, and anomalies."""
+    """Show pipelines, their last runs, how far behind tables and sinks are, and anomalies."""
+    from holdfast.cli import stream_status
     from holdfast.pipelines.status import pipeline_statuses
+    from holdfast.pipelines.streams.status import stream_statuses
 
     with context_of(context).project_to_read() as project:
-        statuses = pipeline_statuses(project.config, project.records)
-    if output is OutputFormat.json:
-        print_json("status", {"pipelines": [_document(entry) for entry in statuses]})
-        return
+        statuses = {s.pipeline: s for s in pipeline_statuses(project.config, project.records)}
+        streams = {s.pipeline: s for s in stream_statuses(project.config, project.records)}
     out = console()
-    for entry in statuses:
-        _print(out, entry)
+    documents = []
+    for name in project.config.pipeline:
+        if output is OutputFormat.json:
+            stream = streams.get(name)
+            documents.append(
+                _document(statuses[name]) if stream is None else stream_status.document(stream)
+            )
+        elif name in streams:
+            stream_status.print_stream(out, streams[name])
+        else:
+            _print(out, statuses[name])
+    if output is OutputFormat.json:
+        print_json("status", {"pipelines": documents})
 
 
 def _print(out: Console, entry: PipelineStatus) -> None:

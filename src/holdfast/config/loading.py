@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from datetime import date, time
 from pathlib import Path
@@ -15,12 +14,18 @@ from pydantic import ValidationError
 from holdfast.config.environment import Expansion
 from holdfast.config.redaction import is_secret, looks_secret
 from holdfast.config.root import Config
-from holdfast.config.section import NOTHING, Finding, Location, findings_of
+from holdfast.config.section import (
+    BASE_DIRECTORY,
+    NOTHING,
+    Finding,
+    Location,
+    dotted_key,
+    findings_of,
+)
 from holdfast.config.toml_file import read_toml
-from holdfast.config.values import BASE_DIRECTORY, Expanded
+from holdfast.config.values import Expanded
 from holdfast.errors import ConfigError, ConfigProblem
 
-_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_SHOWN: Final = 60
 
 
@@ -41,16 +46,9 @@ def load_config(path: Path, *, environ: Mapping[str, str] | None = None) -> Conf
     raise _config_error(path, [_problem(finding) for finding in found])
 
 
-def dotted_key(location: Location) -> str:
-    """Write a place the way the file does: `pipeline.bronze.tables[2]`."""
-    key = ""
-    for part in location:
-        if isinstance(part, int):
-            key += f"[{part}]"
-        else:
-            name = part if _BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
-            key += f".{name}" if key else name
-    return key
+def problems_of(error: ValidationError) -> list[ConfigProblem]:
+    """Everything a validation found, in words."""
+    return [_problem(finding) for finding in findings_of(error)]
 
 
 def _not_about(unset: Iterable[Finding], found: list[Finding]) -> list[Finding]:

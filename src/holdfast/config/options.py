@@ -18,6 +18,25 @@ def _as_spark_text(value: Any) -> str | None:
     return None
 
 
+def option_names(value: object) -> dict[str, str]:
+    """Map each option of a table, in lower case as Spark compares them, to how it is written.
+
+    What is not a table of options, which is reported elsewhere, has none.
+    """
+    if not isinstance(value, Mapping):
+        return {}
+    names = [".".join(map(str, location)) for location, _ in _leaves(value)]
+    return {name.lower(): name for name in names}
+
+
+def option_value(value: object, name: str) -> str | None:
+    """Return an option of a table, which may be nested, as Spark gets it."""
+    for location, leaf in _leaves(value) if isinstance(value, Mapping) else ():
+        if ".".join(map(str, location)) == name:
+            return _as_spark_text(leaf)
+    return None
+
+
 def _leaves(table: Mapping[str, Any], at: Location = ()) -> Iterator[tuple[Location, Any]]:
     for key, value in table.items():
         if isinstance(value, Mapping):

@@ -7,12 +7,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-_SECRET_WORDS: Final = ("password", "passwd", "pwd", "passphrase", "token", "secret", "credential")
+_SECRET_WORDS: Final = (
+    *("password", "passwd", "pwd", "passphrase", "token", "secret", "credential"),
+    *("authorization", "cookie"),
+)
 # "key" alone is secret among a source's options (`fs.s3a.access.key`) but not in `primary_key`.
 _SECRET_OPTION_WORDS: Final = (*_SECRET_WORDS, "key", "sas", "signature")
 _OPTION_TABLES: Final = frozenset({"options", "conf"})
 _SECRET_IN_VALUE: Final = re.compile(
-    r"://[^/@\s]+:[^/@\s]+@|(?:password|passwd|pwd|token|secret|(?<!primary_)key|signature)\s*=",
+    r"://[^/@\s]*:[^@\s]+@|https?://[^/@\s]+@|\bbearer\s|(?:password|passwd|pwd|token|secret|(?<!primary_)key|signature)\s*=",
     re.IGNORECASE,
 )
 _PREFIX: Final = "secret sha256:"
@@ -22,12 +25,19 @@ _DIGITS_KEPT: Final = 8
 def is_secret(location: Sequence[str | int], value: object = None) -> bool:
     """Tell whether the value at a key looks like one that must not be shown."""
     names = [part.lower() for part in location if isinstance(part, str)]
+    if "sinks" in names and _is_secret_of_a_sink(names[names.index("sinks") + 1 :]):
+        return True
     options = [name for name in names if name in _OPTION_TABLES]
     words = _SECRET_OPTION_WORDS if options else _SECRET_WORDS
     suspects = names[names.index(options[0]) + 1 :] if options else names[-1:]
     if any(word in name for name in suspects for word in words):
         return True
     return isinstance(value, str) and secret_starts(value) is not None
+
+
+def _is_secret_of_a_sink(names: Sequence[str]) -> bool:
+    # A webhook is called by whoever knows its address: the whole of it may be the secret.
+    return names[-1:] == ["url"] or "headers" in names[:-1]
 
 
 def secret_starts(text: str) -> int | None:

@@ -73,13 +73,6 @@ class ReplicatePipeline(Section):
     table: dict[str, TableOverride] = Field(default_factory=dict)
 
     @classmethod
-    def refused_outright(cls, data: Mapping[str, Any]) -> Finding | None:
-        """Refuse a pipeline of a later version without complaining about its other keys."""
-        if data.get("type") != "stream":
-            return None
-        return Finding(("type",), '"stream" is not available in this version; use "replicate"')
-
-    @classmethod
     def broken_rules(cls, data: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield the rules that the pipeline, or one of its tables, breaks."""
         return pipeline_rules(data)

@@ -6,11 +6,20 @@ Pydantic stops at the fields: rules over several of them run only once each fiel
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic import model_validator as validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
@@ -19,6 +28,10 @@ from holdfast.config.spelling import meant_keys, with_meant_keys
 Location = tuple[str | int, ...]
 """Where a value is in the file: the keys and list indexes that lead to it."""
 
+BASE_DIRECTORY: Final = "base_directory"
+"""The key of the validation context that holds the directory relative paths start from."""
+
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ERROR_TYPE: Final = "holdfast"
 _EXPECTED_IN_WORDS: Final = {
     "dict_type": "a table",
@@ -55,6 +68,18 @@ class Finding:
         return InitErrorDetails(type=self.as_error(), loc=self.location, input=self.found)
 
 
+def dotted_key(location: Location) -> str:
+    """Write a place the way the file does: `pipeline.bronze.tables[2]`."""
+    key = ""
+    for part in location:
+        if isinstance(part, int):
+            key += f"[{part}]"
+        else:
+            name = part if _BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+            key += f".{name}" if key else name
+    return key
+
+
 def expected(what: str, *, suggestion: str = "") -> PydanticCustomError:
     """Return the error for a value that is not what its key expects."""
     return Finding(expected=what, suggestion=suggestion).as_error()
@@ -69,6 +94,9 @@ class Section(BaseModel):
     """One table of the configuration file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    later_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys of a later version: each is refused once, whatever it holds."""
 
     @classmethod
     def refused_outright(cls, data: Mapping[str, Any]) -> Finding | None:
@@ -87,29 +115,44 @@ class Section(BaseModel):
         yield from ()
 
     @classmethod
+    def clashing_paths(cls, data: Mapping[str, Any], base: Path) -> Iterator[Finding]:
+        """Yield the paths of this table that get in each other's way; relative ones start at base.
+
+        The table is as `broken_rules` gets it.
+        """
+        del data, base
+        yield from ()
+
+    @classmethod
     def keys(cls) -> tuple[str, ...]:
         """Return the keys this table may have, as they are written in the file."""
         return tuple(field.alias or name for name, field in cls.model_fields.items())
 
     @validator(mode="wrap")
     @classmethod
-    def _find_everything(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _find_everything(
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
         if isinstance(data, cls):
             return handler(data)
         if not isinstance(data, Mapping):
             raise expected("a table")
         if refusal := cls.refused_outright(data):
-            raise _validation_error(cls, [refusal])
-        meant = meant_keys(data, cls.keys())
+            raise validation_error(cls, [refusal])
+        meant = meant_keys(data, (*cls.keys(), *cls.later_keys))
         spelt_right = with_meant_keys(data, meant)
+        for later in cls.later_keys:
+            spelt_right.pop(later, None)
         found = [*_unknown_keys(cls, data, meant), *cls.broken_rules(spelt_right)]
+        base: Path = (info.context or {}).get(BASE_DIRECTORY, Path())
+        found += cls.clashing_paths(spelt_right, base)
         try:
             section = handler(spelt_right)
         except ValidationError as error:
             found += (_described(cls, finding) for finding in findings_of(error))
         if found:
             written = {right: wrong for wrong, right in meant.items() if right not in data}
-            raise _validation_error(cls, [_where_written(finding, written) for finding in found])
+            raise validation_error(cls, [_where_written(finding, written) for finding in found])
         return section
 
 
@@ -123,7 +166,8 @@ def as_table(value: object, section: type[Section]) -> dict[str, Any]:
     return {}
 
 
-def _validation_error(section: type[Section], found: Iterable[Finding]) -> ValidationError:
+def validation_error(section: type[Section], found: Iterable[Finding]) -> ValidationError:
+    """Return the error that carries what was found up to the enclosing section."""
     return ValidationError.from_exception_data(
         section.__name__, [finding.as_line() for finding in found]
     )
@@ -133,7 +177,9 @@ def _unknown_keys(
     section: type[Section], data: Mapping[str, Any], meant: Mapping[str, str]
 ) -> Iterator[Finding]:
     for key in data:
-        if key in meant:
+        if key in section.later_keys or meant.get(key) in section.later_keys:
+            yield Finding((key,), "is not available in this version")
+        elif key in meant:
             message = "unknown key"
             if not meant[key]:
                 message += f"; the keys here are {', '.join(section.keys())}"

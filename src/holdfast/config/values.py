@@ -15,17 +15,16 @@ from typing import Annotated, Any, Final, get_args
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from holdfast.config.section import Finding, expected
+from holdfast.config.section import BASE_DIRECTORY, Finding, expected
 from holdfast.config.spelling import closest
-
-BASE_DIRECTORY: Final = "base_directory"
-"""The key of the validation context that holds the directory relative paths start from."""
 
 _BOOLEANS: Final = {"true": True, "false": False}
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 # What a table name must not hold: it becomes a path below the target's, and Spark reads
 # globs and Hadoop reads schemes out of paths.
 _NOT_IN_TABLE_NAMES: Final = re.compile(r"[/\\*?\[\]{}:\x00-\x1f\x7f]")
+
+_FUNCTION: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 class Expanded(str):
@@ -53,11 +52,10 @@ def _optional_text(value: Any) -> str | None:
 
 
 def _flag(value: Any) -> bool:
-    if isinstance(value, Expanded):
-        value = _BOOLEANS.get(value.strip().lower(), value)
-    if not isinstance(value, bool):
+    read = flag(value)
+    if read is None:
         raise expected("true or false")
-    return value
+    return read
 
 
 def number(value: Any) -> float | None:
@@ -73,6 +71,13 @@ def number(value: Any) -> float | None:
         return value if math.isfinite(value) else None
     except OverflowError:
         return None
+
+
+def flag(value: Any) -> bool | None:
+    """Return true or false, or nothing when the value is neither."""
+    if isinstance(value, Expanded):
+        value = _BOOLEANS.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
 
 
 def whole_number(low: int, high: int | None = None) -> BeforeValidator:
@@ -151,11 +156,23 @@ def repeated_items(key: str, value: object) -> Iterator[Finding]:
 
 
 def _location(value: Any, info: ValidationInfo) -> str:
-    path = _text(value)
-    if _URI.match(path):
+    return absolute_location(_text(value), (info.context or {}).get(BASE_DIRECTORY, Path()))
+
+
+def absolute_location(path: str, base: Path) -> str:
+    """Return a path as one that starts at the root; a URI stays as it is."""
+    if is_uri(path):
         return path
-    base: Path = (info.context or {}).get(BASE_DIRECTORY, Path())
-    return os.path.normpath(base / Path(path).expanduser())
+    try:
+        return os.path.normpath(base / Path(path).expanduser())
+    except RuntimeError:
+        # `~somebody` of whom this machine knows nothing is a directory like any other.
+        return os.path.normpath(base / path)
+
+
+def is_uri(path: str) -> bool:
+    """Tell whether a path says by itself how it is reached: `s3a://bucket/lake`."""
+    return _URI.match(path) is not None
 
 
 def _optional_location(value: Any, info: ValidationInfo) -> str | None:
@@ -166,7 +183,7 @@ def _file_path(value: Any, info: ValidationInfo) -> Path:
     if isinstance(value, Path):
         value = str(value)
     path = _location(value, info)
-    if _URI.match(path):
+    if is_uri(path):
         raise expected("the path of a file on this machine")
     return Path(path)
 
@@ -178,6 +195,16 @@ def is_table_name(value: object) -> bool:
         and not _NOT_IN_TABLE_NAMES.search(value)
         and all(part and part == part.strip() for part in value.split("."))
     )
+
+
+def _function(value: Any) -> str:
+    if not isinstance(value, str) or not _FUNCTION.fullmatch(value):
+        raise expected('"module:function", for example "shop.payments:clean"')
+    return str(value)
+
+
+def _optional_function(value: Any) -> str | None:
+    return None if value is None else _function(value)
 
 
 def _table_name(value: Any) -> str:
@@ -197,4 +224,7 @@ Location = Annotated[str, BeforeValidator(_location)]
 """A path, resolved against the configuration file's directory, or a URI, kept as it is."""
 OptionalLocation = Annotated[str | None, BeforeValidator(_optional_location)]
 FilePath = Annotated[Path, BeforeValidator(_file_path)]
+Function = Annotated[str, BeforeValidator(_function)]
+"""Where a Python function is: `module:function`."""
+OptionalFunction = Annotated[str | None, BeforeValidator(_optional_function)]
 TableName = Annotated[str, BeforeValidator(_table_name)]

@@ -71,7 +71,7 @@ def compare(project: Project, directory: Path) -> list[Comparison]:
     """Hold every copy against its source, row by row."""
     from holdfast.spark.comparing import compare_rows
 
-    tables = project.config.pipeline["shop"].tables or ()
+    tables = project.config.replicate_named("shop").tables or ()
     found = []
     for table in tables:
         source, target, missing, unexpected = compare_rows(

@@ -75,6 +75,28 @@ class Leases:
                 hint="Nothing more was written by this run. Look at the newer one: holdfast status",
             )
 
+    def raise_to(self, change: Transaction, pipeline: str, generation: int) -> int:
+        """Let the next generation be past this one, and return the one that counts now.
+
+        For a ledger that was lost while sinks still remember the generations it had given out.
+        """
+        current = _LEASES.get(change, pipeline)
+        if current is not None and current.generation >= generation:
+            return current.generation
+        lease = Lease(
+            generation=generation,
+            run_id="",
+            host=_host(),
+            pid=os.getpid(),
+            process_started=_started(os.getpid()),
+            renewed_at=self._ledger.clock(),
+            ttl_seconds=TTL_SECONDS,
+            released=True,
+        )
+        _LEASES.put(change, pipeline, lease)
+        _LEASES.prune(change, pipeline, _KEPT_VERSIONS)
+        return generation
+
     def holder(self, pipeline: str) -> Lease | None:
         """Who holds the pipeline now, if anyone does."""
         with self._ledger.reading() as view:

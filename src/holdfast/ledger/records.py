@@ -9,9 +9,17 @@ from holdfast.ledger.leases import Leases
 from holdfast.ledger.typed import Collection
 from holdfast.model import (
     Batch,
+    CheckpointEntry,
+    Head,
+    Intent,
+    Live,
+    Pin,
     Plan,
+    RollBack,
     RowCount,
     Run,
+    SchemaEntry,
+    SinkPosition,
     SourceColumns,
     TableOutcome,
     TableSchema,
@@ -36,6 +44,18 @@ class Records:
     runs: Final = Collection("runs", Run)
     outcomes: Final = Collection("outcomes", TableOutcome)
     plans: Final = Collection("plans", Plan)
+
+    # Checkpoints; `holdfast.checkpoint` says how they belong together.
+    heads: Final = Collection("heads", Head)
+    checkpoints: Final = Collection("checkpoints", CheckpointEntry)
+    manifests: Final = Collection("manifests", str)
+    ancestors: Final = Collection("ancestors", str)
+    epoch_intents: Final = Collection("epoch_intents", Intent)
+    stream_schemas: Final = Collection("stream_schemas", SchemaEntry)
+    sink_positions: Final = Collection("sink_positions", SinkPosition)
+    pins: Final = Collection("pins", Pin)
+    rollbacks: Final = Collection("rollbacks", RollBack)
+    live: Final = Collection("live", Live)
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger

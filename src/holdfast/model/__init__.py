@@ -2,7 +2,25 @@
 
 from holdfast.model.batch import Batch, BatchManifest, Reason, Strategy
 from holdfast.model.checks import CheckName, CheckResult, CheckStatus, Severity
+from holdfast.model.checkpoint import (
+    BatchSchema,
+    Checkpoint,
+    CheckpointEntry,
+    Guarantee,
+    Head,
+    Intent,
+    OperatorState,
+    Pin,
+    RollBack,
+    SchemaEntry,
+    SinkPosition,
+    SourcePosition,
+    SparkLog,
+    SpoolEntry,
+    StoredFile,
+)
 from holdfast.model.lease import Lease
+from holdfast.model.live import Live, LiveState
 from holdfast.model.plan import Plan, PlannedTable
 from holdfast.model.position import Position
 from holdfast.model.run import Failure, Run, RunStatus, TableOutcome, TableStatus
@@ -14,29 +32,48 @@ from holdfast.model.table import (
     TableSchema,
     Watermark,
 )
+from holdfast.model.token import Token
 
 __all__ = [
     "Batch",
     "BatchManifest",
+    "BatchSchema",
     "CheckName",
     "CheckResult",
     "CheckStatus",
+    "Checkpoint",
+    "CheckpointEntry",
     "Contents",
     "Failure",
+    "Guarantee",
+    "Head",
+    "Intent",
     "Lease",
+    "OperatorState",
+    "Live",
+    "LiveState",
+    "Pin",
     "Plan",
     "PlannedTable",
     "Position",
     "Reason",
+    "RollBack",
     "RowCount",
     "Run",
     "RunStatus",
+    "SchemaEntry",
     "Severity",
+    "SinkPosition",
     "SourceColumns",
+    "SourcePosition",
+    "SparkLog",
+    "SpoolEntry",
+    "StoredFile",
     "Strategy",
     "TableName",
     "TableOutcome",
     "TableSchema",
     "TableStatus",
+    "Token",
     "Watermark",
 ]

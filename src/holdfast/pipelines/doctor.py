@@ -132,7 +132,7 @@ def _sources(project: Project) -> Iterator[Finding]:
     from holdfast.spark.loading import open_table
 
     spark = project.spark
-    for name, pipeline in project.config.pipeline.items():
+    for name, pipeline in project.config.replications.items():
         good = 0
         try:
             tables = tables_of(spark, name, pipeline)
@@ -154,7 +154,7 @@ def _targets(project: Project) -> Iterator[Finding]:
     from holdfast.spark.examining import try_writing
 
     spark = project.spark
-    for name, pipeline in project.config.pipeline.items():
+    for name, pipeline in project.config.replications.items():
         path = str(pipeline.target.path)
         try:
             try_writing(spark, path, what=name)

@@ -6,7 +6,7 @@ Nothing here imports Spark until something has to be read or written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -20,12 +20,17 @@ from holdfast.ledger import Ledger, open_ledger
 from holdfast.ledger.records import Records
 from holdfast.model import Lease, Plan, TableName
 from holdfast.pipelines.identity import current_actor, new_id
+from holdfast.pipelines.leasing import leased
 from holdfast.pipelines.state import StateBook
 
 if TYPE_CHECKING:
+    from holdfast.checkpoint import Checkpoints
     from holdfast.pipelines.job import Job, Progress
     from holdfast.pipelines.running import Runner, RunResult
+    from holdfast.pipelines.streams.job import StreamProgress, StreamResult
+    from holdfast.pipelines.streams.versions import Preview, RolledBack, Versions
     from holdfast.spark.session import SparkSession
+    from holdfast.spark.sinks.contract import Sink
 
 DEFAULT_CONFIG = Path("holdfast.toml")
 
@@ -99,7 +104,8 @@ class Project:
         """Copy what is new. `tables` are globs; with `resume`, only what the last run left."""
         from holdfast.pipelines.resuming import unfinished_run
 
-        with self._leased(pipeline) as lease:
+        self.config.replicate_named(pipeline)
+        with leased(self.records, pipeline) as lease:
             resumes = unfinished_run(self.records, pipeline) if resume else None
             job = self._job(
                 pipeline, lease, full_refresh=full_refresh, allow_failed_checks=allow_failed_checks
@@ -110,6 +116,81 @@ class Project:
             return self._runner(job, progress).run(
                 chosen, lease=lease, resumes=resumes.run_id if resumes else None
             )
+
+    def run_stream(
+        self,
+        pipeline: str,
+        *,
+        once: bool = False,
+        start_from: str = "latest",
+        accept_source: bool = False,
+        progress: StreamProgress | None = None,
+    ) -> StreamResult:
+        """Deliver what there is (`once`), or what comes until it is stopped.
+
+        `start_from` is `latest`, a version or the id of a checkpoint; another one than the newest
+        is rolled back to first.
+        """
+        from holdfast.pipelines.streams.job import StreamJob, StreamSilence
+        from holdfast.pipelines.streams.opening import (
+            scratch_directory,
+            spool_location,
+            streaming_session,
+        )
+        from holdfast.pipelines.streams.running import StreamRunner
+
+        settings = self.config.stream_named(pipeline)
+        with leased(self.records, pipeline) as lease:
+            job = StreamJob(
+                name=pipeline,
+                pipeline=settings,
+                checkpoints=self.checkpoints(pipeline),
+                spark=streaming_session(self.spark),
+                lease=lease,
+                actor=current_actor(),
+                work=scratch_directory(self.ledger_path, pipeline),
+                spool_location=spool_location(pipeline, settings),
+                log_path=self.log_path,
+            )
+            runner = StreamRunner(job, progress or StreamSilence())
+            return runner.run(once=once, start_from=start_from, accept_source=accept_source)
+
+    def checkpoints(self, pipeline: str) -> Checkpoints:
+        """The checkpoints of a stream pipeline."""
+        from holdfast.pipelines.streams.opening import open_checkpoints
+
+        return open_checkpoints(pipeline, self.config.stream_named(pipeline), self.records)
+
+    def versions(self, pipeline: str) -> Versions:
+        """The versions of a stream pipeline: list, show, keep, compare."""
+        from holdfast.pipelines.streams.versions import Versions
+
+        return Versions(self.checkpoints(pipeline), current_actor())
+
+    @contextmanager
+    def sinks(self, pipeline: str) -> Iterator[dict[str, Sink]]:
+        """The sinks of a stream pipeline, opened; this starts Spark."""
+        from holdfast.spark.sinks.opening import open_sink
+
+        with ExitStack() as closing:
+            opened = {}
+            for config in self.config.stream_named(pipeline).sinks:
+                sink = open_sink(config, pipeline=pipeline, spark=self.spark)
+                closing.callback(sink.close)
+                opened[config.name] = sink
+            yield opened
+
+    def preview_roll_back(self, pipeline: str, reference: str) -> Preview:
+        """What a roll-back would do, without doing it."""
+        versions = self.versions(pipeline)
+        with self.sinks(pipeline) as sinks:
+            return versions.preview(reference, sinks)
+
+    def roll_back(self, pipeline: str, reference: str, *, note: str = "") -> RolledBack:
+        """Go back to an old version under a new generation, and tell the sinks."""
+        versions = self.versions(pipeline)
+        with leased(self.records, pipeline) as lease, self.sinks(pipeline) as sinks:
+            return versions.roll_back(reference, sinks, generation=lease.generation, note=note)
 
     def plan(
         self,
@@ -137,7 +218,8 @@ class Project:
         from holdfast.pipelines.plans import load_plan, mark_applied, refuse_stale
 
         plan = load_plan(self.records, plan_id)
-        with self._leased(plan.pipeline) as lease:
+        self.config.replicate_named(plan.pipeline)
+        with leased(self.records, plan.pipeline) as lease:
             # Under the lease nothing can move between the comparison and the run.
             refuse_stale(plan, self.config, self.records)
             job = self._job(
@@ -190,7 +272,7 @@ class Project:
 
         return Job(
             name=pipeline,
-            pipeline=self.config.pipeline_named(pipeline),
+            pipeline=self.config.replicate_named(pipeline),
             records=self.records,
             spark=working_session(self.spark),
             run_id=lease.run_id if lease else new_id(),
@@ -221,15 +303,6 @@ class Project:
                     hint=f"It has: {', '.join(table.target for table in tables)}.",
                 )
         return chosen
-
-    @contextmanager
-    def _leased(self, pipeline: str) -> Iterator[Lease]:
-        self.config.pipeline_named(pipeline)
-        lease = self.records.leases.acquire(pipeline, new_id())
-        try:
-            yield lease
-        finally:
-            self.records.leases.release(pipeline, lease)
 
 
 def open_project(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import threading
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.clock import isoformat
 from holdfast.errors import CheckFailed, HoldfastError, Interrupted, LeaseLost
-from holdfast.ledger.leases import TTL_SECONDS
 from holdfast.model import (
     Failure,
     Lease,
@@ -24,6 +20,8 @@ from holdfast.model import (
     TableStatus,
 )
 from holdfast.pipelines.job import Job, Progress
+from holdfast.pipelines.leasing import heartbeat
+from holdfast.pipelines.mistakes import unexpected
 from holdfast.pipelines.replicating import TableReplication
 from holdfast.pipelines.signals import noticing_interrupts
 from holdfast.spark.jobs import cancel, labelled
@@ -71,7 +69,7 @@ class Runner:
         )
         self._remember(run)
         self._progress.begin([table.key for table in tables])
-        with self._heartbeat(lease):
+        with heartbeat(job.records, job.name, lease, self.stop):
             outcomes = self._run_tables(tables, plans or {})
         run = replace(run, status=_status(outcomes), finished_at=job.clock())
         self._remember(run)
@@ -116,9 +114,8 @@ class Runner:
             outcome = self._unfinished(table, "interrupted" if interrupted else "failed", error)
         except Exception as error:  # noqa: BLE001 - one table's accident must not end the others
             interrupted = self._stop.is_set()
-            outcome = self._unfinished(
-                table, "interrupted" if interrupted else "failed", self._unexpected(table, error)
-            )
+            named = unexpected(table.key, error, log_path=self._log_path, now=self._job.clock())
+            outcome = self._unfinished(table, "interrupted" if interrupted else "failed", named)
         self._progress.done(outcome)
         return outcome
 
@@ -146,45 +143,9 @@ class Runner:
                 self._job.records.remember_outcome(change, self._job.run_id, outcome)
         return outcome
 
-    def _unexpected(self, table: TableName, error: Exception) -> HoldfastError:
-        """Keep the trace of a mistake of ours where it can be reported from."""
-        hint = "This is a mistake in Holdfast."
-        if self._log_path is not None:
-            self._log_path.parent.mkdir(parents=True, exist_ok=True)
-            with self._log_path.open("a", encoding="utf-8") as log:
-                log.write(f"{isoformat(self._job.clock())} {table.key}\n")
-                log.write("".join(traceback.format_exception(error)))
-            hint += f" Please report it with the trace in {self._log_path}"
-        return HoldfastError(f"{table.key}: {type(error).__name__}: {error}", hint=hint)
-
     def _remember(self, run: Run) -> None:
         with self._job.records.ledger.writing() as change:
             self._job.records.remember_run(change, run)
-
-    @contextmanager
-    def _heartbeat(self, lease: Lease) -> Iterator[None]:
-        """Renew the lease until the run ends, and stop the run if it is lost."""
-        ended = threading.Event()
-
-        def beat() -> None:
-            while not ended.wait(TTL_SECONDS / 3):
-                try:
-                    self._job.records.leases.renew(self._job.name, lease)
-                except LeaseLost:
-                    self.stop()
-                    return
-                except HoldfastError:
-                    # A busy ledger: two more beats follow before the lease runs out, and every
-                    # commit checks it anyway.
-                    continue
-
-        thread = threading.Thread(target=beat, name="holdfast-lease", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 def _status(outcomes: Sequence[TableOutcome]) -> RunStatus:

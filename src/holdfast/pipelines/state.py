@@ -225,17 +225,16 @@ class StateBook:
         if current.batch is not None:
             return current.batch.strategy
         pipeline, _, name = table.partition(".")
-        if self._config is not None and pipeline in self._config.pipeline:
-            found = self._config.pipeline[pipeline]
-            if found.tables is None or name in found.tables:
-                return found.settings_for(name).strategy
+        found = self._config.replications.get(pipeline) if self._config is not None else None
+        if found is not None and (found.tables is None or name in found.tables):
+            return found.settings_for(name).strategy
         return "incremental"
 
     def _cursor_columns(self, table: str) -> tuple[str, tuple[str, ...]]:
         pipeline, _, name = table.partition(".")
         if self._config is None:
             raise UsageError("`state set` needs the configuration file.")
-        settings = self._config.pipeline_named(pipeline).settings_for(name)
+        settings = self._config.replicate_named(pipeline).settings_for(name)
         if not settings.cursor:
             raise UsageError(
                 f"{table} has no watermark column: it is copied whole at every run.",

@@ -49,8 +49,8 @@ class PipelineStatus:
 
 
 def pipeline_statuses(config: Config, records: Records) -> list[PipelineStatus]:
-    """Look at every configured pipeline."""
-    return [_status(config, records, name) for name in config.pipeline]
+    """Look at every configured pipeline that copies tables."""
+    return [_status(config, records, name) for name in config.replications]
 
 
 def _status(config: Config, records: Records, name: str) -> PipelineStatus:
@@ -63,7 +63,7 @@ def _status(config: Config, records: Records, name: str) -> PipelineStatus:
             run = run if alive else replace(run, status="died")
         outcomes = {o.table: o for o in records.outcomes_of(view, run.run_id)} if run else {}
         known = [t for t in records.tables(view) if t.startswith(f"{name}.")]
-        listed = [f"{name}.{table}" for table in config.pipeline[name].tables or ()]
+        listed = [f"{name}.{table}" for table in config.replications[name].tables or ()]
         lines = []
         for table in dict.fromkeys([*listed, *known]):
             watermark = records.watermarks.get(view, table)

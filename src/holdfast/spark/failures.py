@@ -25,6 +25,7 @@ from holdfast.errors import (
     SourceError,
     SparkFailed,
     TargetError,
+    UsageError,
 )
 
 _NOTHING_LOST = "Nothing was committed; run again once that is done."
@@ -83,6 +84,15 @@ _RULES = (
         r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ",
         lambda what, m: SourceError(
             f"{what}: there is nothing at {m.group(1)}.", hint="Check the configured path."
+        ),
+    ),
+    _rule(
+        r"Wrong basePath (\S+) for the root path: (\S+)",
+        lambda what, m: UsageError(
+            f"{what}: the files were read below another path before ({m.group(2)}, now "
+            f"{m.group(1)}).",
+            hint="A file is remembered by its full path. Put the files back, or give the stream "
+            "another name, which starts from the beginning.",
         ),
     ),
     _rule(

@@ -69,6 +69,10 @@ class Files(ABC):
         """Make a second directory with the same immutable files, by links where possible."""
 
     @abstractmethod
+    def size(self, directory: str) -> int:
+        """How many bytes the files below a directory have."""
+
+    @abstractmethod
     def make_durable(self, directory: str) -> None:
         """Return when everything below a directory would survive a power failure."""
 
@@ -132,6 +136,9 @@ class LocalFiles(Files):
 
     def link_tree(self, source: str, destination: str) -> None:
         shutil.copytree(local_path(source), local_path(destination), copy_function=_link_or_copy)
+
+    def size(self, directory: str) -> int:
+        return sum(p.stat().st_size for p in _walk(local_path(directory)) if not p.is_dir())
 
     def make_durable(self, directory: str) -> None:
         for place in _walk(local_path(directory)):
@@ -202,6 +209,9 @@ class HadoopFiles(Files):
         self._file_util.copy(
             self._fs, self._path(source), self._fs, self._path(destination), False, self._conf
         )
+
+    def size(self, directory: str) -> int:
+        return int(self._fs.getContentSummary(self._path(directory)).getLength())
 
     def make_durable(self, directory: str) -> None:
         """Nothing to do: such a file system keeps a file once its writer has closed it."""

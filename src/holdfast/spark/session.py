@@ -18,12 +18,12 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import SparkFailed
 from holdfast.spark.java import find_java
 
-__all__ = ["SparkSession", "has_session", "start_session", "stop_session"]
+__all__ = ["DataFrame", "SparkSession", "has_session", "start_session", "stop_session"]
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"

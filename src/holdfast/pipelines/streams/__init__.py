@@ -1,0 +1,1 @@
+"""Streams: deliver every micro-batch to its sinks, then commit one checkpoint."""

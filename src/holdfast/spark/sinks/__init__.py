@@ -1,0 +1,1 @@
+"""Sinks: where the batches of a stream are delivered."""

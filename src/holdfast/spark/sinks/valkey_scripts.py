@@ -1,0 +1,85 @@
+"""What runs inside Valkey, each script alone and at once: Lua, as every version of it takes.
+
+The last token is kept as `<generation>/<epoch>`. A script answers with a list whose first word
+says what happened: `taken`; `repeated`, `older` or `foreign` and the token it met; `lost`; or
+`wrong type` with the key and what it is.
+"""
+
+from __future__ import annotations
+
+_MOVE_TOKEN = """
+local token, generation, epoch = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local last = redis.call('GET', token)
+if last then
+  local g, e = string.match(last, '^(%d+)/(-?%d+)$')
+  if not g then return {'foreign', last} end
+  g, e = tonumber(g), tonumber(e)
+  if g == generation and e == epoch then return {'repeated', last} end
+  if g > generation or (g == generation and e > epoch) then return {'older', last} end
+end
+"""
+
+APPLY = (
+    _MOVE_TOKEN
+    + """
+local staged, mode, target, count = KEYS[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+if redis.call('LLEN', staged) ~= count then return {'lost', staged} end
+
+local function each_row(visit)
+  for first = 0, count - 1, 1000 do
+    for _, text in ipairs(redis.call('LRANGE', staged, first, first + 999)) do
+      local refused = visit(cjson.decode(text))
+      if refused then return refused end
+    end
+  end
+end
+
+local function of_type(key, wanted)
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'none' and found ~= wanted then return {'wrong type', key, found} end
+end
+
+local function write_hash(row)
+  local set, gone = {}, {}
+  for i = 2, #row, 2 do
+    if row[i + 1] == cjson.null then
+      gone[#gone + 1] = row[i]
+    else
+      set[#set + 1] = row[i]
+      set[#set + 1] = row[i + 1]
+    end
+  end
+  if #set > 0 then redis.call('HSET', row[1], unpack(set)) end
+  if #gone > 0 then redis.call('HDEL', row[1], unpack(gone)) end
+end
+
+local function write_entry(row)
+  local fields = {}
+  for i = 2, #row, 2 do
+    if row[i + 1] ~= cjson.null then
+      fields[#fields + 1] = row[i]
+      fields[#fields + 1] = row[i + 1]
+    end
+  end
+  redis.call('XADD', target, '*', '_epoch', ARGV[2], '_sink', ARGV[7], unpack(fields))
+end
+
+local refused
+if mode == 'hash' then
+  refused = each_row(function(row) return of_type(row[1], 'hash') end)
+else
+  refused = of_type(target, 'stream')
+end
+if refused then
+  redis.call('UNLINK', staged)
+  return refused
+end
+each_row(mode == 'hash' and write_hash or write_entry)
+if mode == 'stream' and ARGV[6] ~= '' then redis.call('XTRIM', target, 'MAXLEN', '~', ARGV[6]) end
+redis.call('SET', token, ARGV[1] .. '/' .. ARGV[2])
+redis.call('UNLINK', staged)
+return {'taken', ''}
+"""
+)
+
+SET_TOKEN = _MOVE_TOKEN + "redis.call('SET', token, ARGV[1] .. '/' .. ARGV[2]) return {'taken', ''}"

@@ -1,0 +1,290 @@
+"""A stream delivers every event, remembers where it got to, and goes on from there."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from holdfast.config.sinks import SinkConfig
+from holdfast.errors import (
+    CheckpointMissing,
+    PipelineBusy,
+    SourceError,
+    TransformFailed,
+    UsageError,
+)
+
+from .background import Background
+from .world import FILES, SCHEMA, World, sink
+
+pytestmark = pytest.mark.spark
+
+
+def test_delivers_what_is_there_and_ends(world: World) -> None:
+    """With `once`, every file becomes an epoch, every epoch a version, every event one row."""
+    for _ in range(3):
+        world.add()
+
+    result = world.run()
+
+    assert (result.epochs, result.rows) == (3, 15)
+    assert result.head is not None
+    assert (result.head.version, result.head.epoch) == (3, 2)
+    assert world.lake() == world.expected()
+
+
+def test_goes_on_where_it_got_to(world: World) -> None:
+    """A second run reads only what arrived since, whatever became of Spark's own directory."""
+    world.add()
+    world.run()
+    world.add(3)
+    shutil.rmtree(world.root / ".holdfast" / "spark", ignore_errors=True)
+
+    result = world.run()
+
+    assert (result.epochs, result.rows) == (1, 3)
+    assert world.lake() == world.expected()
+
+
+def test_a_run_without_news_commits_nothing(world: World) -> None:
+    """Nothing new is no epoch and no version."""
+    world.add()
+    world.run()
+
+    assert world.run().epochs == 0
+
+
+def test_starts_from_a_checkpoint_alone(world: World) -> None:
+    """With Spark's own directory gone, across compactions of its log, no event is read twice."""
+    for _ in range(23):
+        world.add(1)
+    world.run()
+    for _ in range(3):
+        world.add(1)
+
+    result = world.run()
+
+    assert result.epochs == 3
+    assert world.lake() == world.expected()
+
+
+def test_takes_all_files_at_once_without_a_limit(world: World) -> None:
+    """Without limits, what is there is one epoch."""
+    world.configure(batch="")
+    for _ in range(4):
+        world.add()
+
+    assert world.run().epochs == 1
+    assert world.lake() == world.expected()
+
+
+def test_select_and_where(world: World) -> None:
+    """Rows and columns are chosen in SQL."""
+    world.configure(keys="where = \"paise >= 20\"\nselect = ['id', 'paise / 10 as rupees']")
+    world.add(5)
+
+    world.run()
+
+    assert world.lake("id", "rupees") == {(i, float(i)): 1 for i in (2, 3, 4)}
+
+
+def test_a_query_over_each_batch(world: World) -> None:
+    """A query sees one micro-batch as the view `batch`."""
+    world.configure(keys='sql = "select merchant, count(*) as n from batch group by merchant"')
+    world.add(6)
+    world.add(3)
+
+    world.run()
+
+    assert world.lake("merchant", "n") == {("m0", 2): 1, ("m1", 2): 1, ("m2", 2): 1} | {
+        ("m0", 1): 1,
+        ("m1", 1): 1,
+        ("m2", 1): 1,
+    }
+
+
+def test_a_python_function(world: World) -> None:
+    """A function of a module beside the configuration takes and returns a DataFrame."""
+    (world.root / "shaping.py").write_text(
+        "def doubled(frame):\n    return frame.selectExpr('id', 'paise * 2 as paise')\n"
+    )
+    world.configure(keys='python = "shaping:doubled"')
+    world.add(2)
+
+    world.run()
+
+    assert world.lake("id", "paise") == {(0, 0): 1, (1, 20): 1}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('select = ["no_such_column"]', "no_such_column"),
+        ('sql = "select nothing from batch"', "nothing"),
+        ('python = "no_such_module:f"', "no_such_module"),
+    ],
+)
+def test_a_wrong_transform_is_named(world: World, keys: str, said: str) -> None:
+    """A mistake in SQL or Python ends the run with its words, and nothing is delivered."""
+    world.configure(keys=keys)
+    world.add()
+
+    with pytest.raises(TransformFailed, match=said):
+        world.run()
+    assert world.lake() == {}
+
+
+def test_a_function_that_raises_is_named(world: World) -> None:
+    """The user's own exception is told with the place it was raised at."""
+    (world.root / "failing.py").write_text("def f(frame):\n    return 1 / 0\n")
+    world.configure(keys='python = "failing:f"')
+    world.add()
+
+    with pytest.raises(TransformFailed, match=r"ZeroDivisionError.*failing\.py:2"):
+        world.run()
+
+
+def test_a_missing_source_is_refused_at_first(world: World) -> None:
+    """A path that never was there is a mistake, not an outage."""
+    world.configure(source='{ format = "json", path = "nowhere", schema = "id long" }')
+
+    with pytest.raises(SourceError, match="nowhere"):
+        world.run()
+
+
+def test_another_source_is_refused(world: World) -> None:
+    """Offsets of one source are not given to another, unless the user says it is the same."""
+    world.add()
+    world.run()
+    world.configure(
+        source=f'{{ format = "json", path = "events", schema = "{SCHEMA}", '
+        'options = { pathGlobFilter = "*.json" } }'
+    )
+    world.add()
+
+    with pytest.raises(UsageError, match="another source"):
+        world.run()
+    world.run(accept_source=True)
+    assert world.lake() == world.expected()
+
+
+def test_files_that_moved_are_refused(world: World) -> None:
+    """A file is remembered by its path: under another one it would be read again."""
+    world.add()
+    world.run()
+    shutil.copytree(world.root / "events", world.root / "moved")
+    world.configure(source=f'{{ format = "json", path = "moved", schema = "{SCHEMA}" }}')
+
+    with pytest.raises(UsageError, match="another path"):
+        world.run(accept_source=True)
+
+
+def test_fail_if_no_checkpoint(world: World) -> None:
+    """A pipeline that must go on refuses to start from nothing."""
+    world.configure(checkpoint="fail_if_no_checkpoint = true")
+    world.add()
+
+    with pytest.raises(CheckpointMissing, match="fail_if_no_checkpoint"):
+        world.run()
+
+
+def test_runs_until_it_is_stopped(world: World) -> None:
+    """Files are delivered as they arrive; a stop lets the batch in flight commit."""
+    world.add()
+    running = Background(world)
+    running.until_epochs(1)
+    world.add(2)
+    running.until_epochs(2)
+    running.stop()
+
+    assert running.error is None
+    assert running.result is not None
+    assert running.result.run.status == "success"
+    assert world.lake() == world.expected()
+    world.add()
+    assert world.run().epochs == 1
+    assert world.lake() == world.expected()
+
+
+def test_two_runs_of_one_pipeline_are_refused(world: World) -> None:
+    """The second is told who runs it."""
+    world.add()
+    running = Background(world)
+    running.until_epochs(1)
+    try:
+        with pytest.raises(PipelineBusy):
+            world.run()
+    finally:
+        running.stop()
+
+
+def test_a_directory_that_is_gone_for_a_while(world: World) -> None:
+    """A source directory that goes away and comes back loses nothing."""
+    world.add()
+    running = Background(world)
+    running.until_epochs(1)
+    (world.root / "events").rename(world.root / "gone")
+    time.sleep(1)
+    (world.root / "gone").rename(world.root / "events")
+    world.add()
+    running.until_epochs(2)
+    running.stop()
+
+    assert world.lake() == world.expected()
+
+
+def test_a_source_that_fails_is_waited_for(world: World) -> None:
+    """What cannot be read is tried again until it can, under the same epoch; all can see why."""
+    world.configure(
+        source=f'{{ format = "parquet", path = "events", schema = "{SCHEMA}" }}',
+        keys='source_retry = { first_delay = "100ms", max_delay = "200ms" }',
+    )
+    rows = [{"id": 1, "merchant": "m", "paise": 2}]
+    parquet.write_table(pa.Table.from_pylist(rows), world.root / "events" / "0.parquet")
+    running = Background(world)
+    running.until_epochs(1)
+    (world.root / "events" / "1.parquet").write_bytes(b"not yet written")
+    running.until(lambda: bool(running.watcher.waits))
+    with world.project() as project, project.ledger.reading() as view:
+        live = project.records.live.get(view, "pay")
+    parquet.write_table(pa.Table.from_pylist(rows), world.root / "events" / "1.parquet")
+    running.until_epochs(2)
+    running.stop()
+
+    assert "1.parquet" in running.watcher.waits[0]["source"].message
+    assert live is not None
+    assert live.state == "waiting_for_source"
+    assert world.lake() == {(1, "m", 2): 2}
+
+
+def test_several_sinks_get_the_same_rows(world: World) -> None:
+    """What is computed once reaches every sink."""
+    world.configure(FILES, sink("second", "files", path="second"))
+    world.add()
+    world.add()
+
+    world.run()
+
+    assert world.lake() == world.expected()
+    assert world.lake(path="second") == world.expected()
+
+
+def test_sinks_have_the_settings_they_are_given(world: World) -> None:
+    """A sink is required and spooled unless the configuration says otherwise."""
+    with world.project() as project:
+        (found,) = project.config.stream_named("pay").sinks
+    assert isinstance(found, SinkConfig)
+    assert (found.required, found.on_failure) == (True, "spool")
+
+
+def test_the_scratch_directory_is_removed(world: World, tmp_path: Path) -> None:
+    """Nothing of Spark's own directory stays behind."""
+    world.add()
+    world.run()
+
+    assert not list((tmp_path / ".holdfast" / "spark" / "pay").iterdir())
