@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.errors import CheckpointError, CheckpointMissing
+from holdfast.errors import CheckpointDamaged, CheckpointError, CheckpointMissing
 from holdfast.model import SinkPosition, SpoolEntry, Token
 
 from .workshop import START, Workshop, path_of
@@ -119,14 +119,27 @@ def test_not_under_a_generation_that_delivered(workshop: Workshop) -> None:
     """Sinks take epochs for new again only under a newer generation, so an old one is refused."""
     one = workshop.commits(2)[0]
     head = workshop.checkpoints.head()
-    with pytest.raises(CheckpointError, match="batches were delivered under 1") as caught:
+    with pytest.raises(CheckpointError, match="sinks may have seen 1") as caught:
         workshop.checkpoints.roll_back(one, generation=1, actor="", note="", sinks=())
     assert "new lease" in caught.value.hint
     workshop.activate()
     workshop.checkpoints.intend(workshop.intent(), generation=2)
-    with pytest.raises(CheckpointError, match="batches were delivered under 2"):
+    with pytest.raises(CheckpointError, match="sinks may have seen 2"):
         workshop.checkpoints.roll_back(one, generation=2, actor="", note="", sinks=())
     assert workshop.checkpoints.head() == head
+
+
+def test_not_before_the_sinks_were_told_of_the_last_one(workshop: Workshop) -> None:
+    """A sink would hear of the newest roll-back only, so the one before must be done."""
+    one, two, _ = workshop.commits(3)
+    workshop.roll_back(two, "lake", "kafka")
+    workshop.checkpoints.told("kafka", "done")
+    with pytest.raises(CheckpointError, match="lake could not be told of the roll-back to"):
+        workshop.roll_back(one, "lake", "kafka")
+    assert workshop.checkpoints.resolve("head") == two
+    workshop.checkpoints.told("lake", "done")
+    workshop.roll_back(one, "lake", "kafka")
+    assert workshop.checkpoints.resolve("head") == one
 
 
 def test_not_to_an_abandoned_line(workshop: Workshop) -> None:
@@ -146,9 +159,18 @@ def test_not_to_a_version_that_is_gone(workshop: Workshop) -> None:
     one = workshop.commits(3)[0]
     workshop.sleep(hours=1)
     workshop.checkpoints.retain(min_count=1, min_age=timedelta())
-    with pytest.raises((CheckpointMissing, CheckpointError)):
+    with pytest.raises(CheckpointMissing):
         workshop.roll_back(one)
     assert workshop.checkpoints.head().version == 3  # type: ignore[union-attr]
+
+
+def test_not_to_a_damaged_version(disk: Workshop) -> None:
+    """A version that no run could start from is refused before anything moves."""
+    entries = disk.commits(3)
+    path_of(disk, entries[0].files[0].key).unlink()
+    with pytest.raises(CheckpointDamaged, match=r"Version 1 .* it is missing"):
+        disk.roll_back(entries[0])
+    assert [entry.version for entry in disk.checkpoints.line()] == [3, 2, 1]
 
 
 def test_after_a_fall_back(disk: Workshop) -> None:

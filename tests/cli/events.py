@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from .harness import Commands, visible_files
+from .harness import START, Commands, visible_files
 
 SPARK = """\
 [spark]
@@ -69,6 +70,9 @@ class Events:
         for number in numbers:
             draft = directory / f"_{number}"
             draft.write_text(json.dumps({"id": number, "note": f"event {number}"}))
+            # Spark takes older files first, and of files of one moment any.
+            moment = START.timestamp() + number
+            os.utime(draft, (moment, moment))
             draft.replace(directory / f"{number:06d}.json")
 
     def add_table(self) -> None:
@@ -92,15 +96,23 @@ class Events:
 _prepared: list[Path] = []
 
 
+def run_to_three(root: Path) -> Events:
+    """Run a stream to version 3, epoch 2."""
+    made = Events(root)
+    made.configure()
+    made.add(1, 2, 3)
+    done = Commands(root)("run", "--once")
+    assert done.code == 0, done.said
+    return made
+
+
 def three_versions(factory: pytest.TempPathFactory, root: Path) -> Events:
-    """A stream that has run to version 3, epoch 2; run once, and copied ever after."""
+    """A stream at version 3, epoch 2, that was run once and is copied ever after.
+
+    To look at: it cannot go on, since Spark knows the files it has read by their full path.
+    """
     if not _prepared:
-        made = Events(factory.mktemp("stream"))
-        made.configure()
-        made.add(1, 2, 3)
-        done = Commands(made.root)("run", "--once")
-        assert done.code == 0, done.said
-        _prepared.append(made.root)
+        _prepared.append(run_to_three(factory.mktemp("stream")).root)
     shutil.copytree(_prepared[0], root, dirs_exist_ok=True)
     return Events(root)
 

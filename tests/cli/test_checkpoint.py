@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .events import CHECKPOINT, COPY, LAKE, STREAM, Events, once_each, three_versions
+from .events import CHECKPOINT, COPY, LAKE, STREAM, Events, once_each, run_to_three, three_versions
 from .harness import HOLDFAST, Commands
 
 pytestmark = pytest.mark.spark
@@ -130,8 +130,9 @@ def test_diff(streamed: Events, cli: Commands) -> None:
     assert cli("checkpoint", "diff", "3").code == 1
 
 
-def test_rollback(streamed: Events, spark_cli: Commands) -> None:
+def test_rollback(tmp_path: Path, spark_cli: Commands) -> None:
     """It says what it would do and asks; then what every sink did; and the next run goes on."""
+    streamed = run_to_three(tmp_path)
     declined = spark_cli("checkpoint", "rollback", "1", answer="n\n")
 
     assert declined.code == 1
@@ -161,7 +162,7 @@ def test_rollback(streamed: Events, spark_cli: Commands) -> None:
     assert abandoned.code == 1
     assert "was abandoned by a roll-back" in abandoned.err
 
-    assert spark_cli("run", "--once", "--accept-source").code == 0
+    assert spark_cli("run", "--once").code == 0
     assert streamed.delivered() == once_each([1, 2, 3])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .events import CHECKPOINT, LAKE, STREAM, Events, three_versions
+from .events import CHECKPOINT, LAKE, STREAM, Events, run_to_three
 from .harness import Commands
 
 pytestmark = pytest.mark.spark
@@ -17,15 +17,13 @@ SINCE = {"version", "checkpoint_id", "epoch", "generation", "seen_at"}
 
 
 @pytest.fixture
-def changed(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, spark_cli: Commands
-) -> Events:
+def changed(tmp_path: Path, spark_cli: Commands) -> Events:
     """A stream that delivers one column more since version 4."""
-    events = three_versions(tmp_path_factory, tmp_path)
+    events = run_to_three(tmp_path)
     wider = 'on_schema_change = "continue"\nselect = ["id", "note", "id * 2 as twice"]\n'
     events.configure(STREAM + wider, LAKE)
     events.add(4)
-    done = spark_cli("run", "--once", "--accept-source")
+    done = spark_cli("run", "--once")
     assert done.code == 0, done.said
     return events
 
@@ -40,8 +38,9 @@ def test_a_change_is_listed_shown_and_dated(changed: Events, cli: Commands) -> N
     outputs = [each for each in document["schemas"] if each["name"] == "output"]
     assert [each["since"]["version"] for each in outputs] == [1, 4]
     assert outputs[0]["changes"] == []
-    assert outputs[1]["changes"] == ["column twice (bigint) was added"]
-    assert "column twice (bigint) was added" in cli("schema", "list", "payments").out
+    (change,) = outputs[1]["changes"]
+    assert "twice (bigint)" in change
+    assert change in cli("schema", "list", "payments").out
 
     newest = cli("schema", "show", "-o", "json").json
     assert set(newest) == TOP | ENTRY | {"columns"}

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .events import CHECKPOINT, COPY, LAKE, STREAM, Events, once_each, three_versions
+from holdfast.cli.stream_progress import Log
+
+from .events import CHECKPOINT, COPY, LAKE, STREAM, Events, once_each
 from .harness import HOLDFAST, Commands, Terminal, wait_until
 
 pytestmark = pytest.mark.spark
@@ -39,6 +41,13 @@ def deliver(frame, token):
         taken.write("".join(f"{row}\\n" for row in rows))
     return len(rows)
 """
+STOPPING = """
+import os, signal
+
+def deliver(frame, token):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return frame.count()
+"""
 DOWN = """
 import pathlib
 
@@ -65,12 +74,6 @@ def events(tmp_path: Path) -> Events:
     return events
 
 
-@pytest.fixture
-def streamed(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, spark: object) -> Events:
-    """A stream at version 3 that has delivered three events."""
-    return three_versions(tmp_path_factory, tmp_path)
-
-
 def test_once_delivers_what_is_there_and_ends(events: Events, spark_cli: Commands) -> None:
     """A first run says what it did; a second one goes on where the first got to."""
     first = spark_cli("run", "payments", "--once")
@@ -95,13 +98,21 @@ def test_once_delivers_what_is_there_and_ends(events: Events, spark_cli: Command
     assert events.delivered() == once_each([1, 2, 3])
 
 
-def test_nothing_new_is_no_epoch(streamed: Events, spark_cli: Commands) -> None:
-    """A run that finds nothing commits nothing; its source moved, which has to be accepted."""
+def test_the_same_source_under_another_address(events: Events, spark_cli: Commands) -> None:
+    """Another source is refused until it is said to be the same; then nothing comes twice."""
+    assert spark_cli("run", "--once").code == 0
+    elsewhere = STREAM.replace('path = "events"', f'path = "file://{events.root}/events"')
+    events.configure(elsewhere, LAKE)
+
     refused = spark_cli("run", "--once")
+    accepted = spark_cli("run", "--once", "--accept-source")
 
     assert refused.code == 1
     assert "holdfast run payments --accept-source" in refused.err
     assert "Traceback" not in refused.said
+    assert accepted.code == 0, accepted.said
+    assert "done: 0 epochs, 0 rows" in accepted.out
+    assert events.delivered() == once_each([1, 2])
 
 
 def test_starting_from_an_old_version(events: Events, spark_cli: Commands) -> None:
@@ -181,6 +192,53 @@ def test_everything_in_turn(events: Events, spark_cli: Commands) -> None:
     assert (copy["pipeline"], copy["rows"]) == ("shop", 2)
     both = spark_cli("status", "-o", "json").json["pipelines"]
     assert [("sinks" in each, "tables" in each) for each in both] == [(True, False), (False, True)]
+
+
+def test_stopped_before_the_next_in_turn(events: Events, spark_cli: Commands) -> None:
+    """Stopping a stream that others would follow ends them all, and says which did not run."""
+    events.configure(STREAM, sink("stopping_caller"), COPY)
+    (events.root / "stopping_caller.py").write_text(STOPPING)
+
+    done = spark_cli("run", "--once")
+
+    assert done.code == 130, done.said
+    assert "stopped: 1 epoch, 1 row" in done.out
+    assert "Not run: shop." in done.err
+    assert not (events.root / "copies").exists()
+
+
+def test_a_log_is_not_flooded(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of many lines within a second the first and the last are written, and all that must be."""
+    log = Log("payments")
+    for number in range(100):
+        log.show(f"version {number}")
+    log.say("stopping")
+    log.show("version 100")
+    log.close()
+
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "payments: version 0",
+        "payments: version 99",
+        "payments: stopping",
+        "payments: version 100",
+    ]
+
+
+def test_a_quiet_log_catches_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line that was held back is written within the second, though nothing comes after it."""
+    log = Log("payments")
+    log.show("version 1")
+    log.show("version 2")
+    written = ""
+
+    def caught_up() -> bool:
+        nonlocal written
+        written += capsys.readouterr().err
+        return "version 2" in written
+
+    wait_until(caught_up, "the second line is written", seconds=5)
+    log.close()
 
 
 def test_commands_for_tables_say_what_to_use_instead(events: Events, cli: Commands) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from holdfast.ledger import open_ledger
+from holdfast.ledger.records import Records
 
 from .events import CHECKPOINT, LAKE, STREAM, Events, three_versions
 from .harness import Commands
@@ -95,6 +99,26 @@ def test_stopped(
     assert (lake["behind_epochs"], lake["spool_batches"], lake["dropped_count"]) == (0, 0, 0)
 
 
+def test_died(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, spark_cli: Commands
+) -> None:
+    """A run whose process is gone without a word is not said to be running."""
+    three_versions(tmp_path_factory, tmp_path)
+    with open_ledger(tmp_path / ".holdfast" / "ledger.db") as ledger:
+        records = Records(ledger)
+        with ledger.writing() as change:
+            last = records.last_run(change, "payments")
+            assert last is not None
+            records.remember_run(change, replace(last, status="running", finished_at=None))
+
+    said = spark_cli("status").out
+    (status,) = spark_cli("status", "-o", "json").json["pipelines"]
+
+    assert "payments: died after it was started" in said
+    assert "holdfast run payments" in said
+    assert (status["state"], status["last_run"]["status"]) == ("died", "died")
+
+
 def test_a_sink_that_is_behind(tmp_path: Path, spark_cli: Commands) -> None:
     """An optional sink that is down is behind by what waits for it, and says why."""
     events = Events(tmp_path)
@@ -120,9 +144,6 @@ def test_a_sink_that_is_behind(tmp_path: Path, spark_cli: Commands) -> None:
     assert [set(entry) for entry in shown] == [
         {"batch", "place", "rows", "bytes", "spooled_at"}
     ] * 2
-
-    lost = tmp_path / ".holdfast" / "checkpoints"
-    assert any(lost.rglob("*.parquet"))
 
 
 def test_a_roll_back_that_is_not_told_yet(tmp_path: Path, spark_cli: Commands) -> None:

@@ -47,12 +47,14 @@ def server() -> Iterator[Server]:
             pytest.fail(reason)
         pytest.skip(reason)
     with running_server(programs) as running, stopped_at_the_end(running):
+        with running.connect() as admin:
+            admin.execute("CREATE DATABASE warehouse TEMPLATE template0")
         yield running
 
 
 @dataclass
 class Database:
-    """A database of the test's own, and what is in it, seen without the sink."""
+    """A database, and what is in it, seen without the sink."""
 
     server: Server
     name: str
@@ -99,14 +101,14 @@ class Database:
 
 
 @pytest.fixture
-def database(
-    request: pytest.FixtureRequest, server: Server, spark: SparkSession
-) -> Iterator[Database]:
-    """An empty database."""
-    name = f"sink_{abs(hash(request.node.nodeid))}"
-    with server.connect() as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-    yield Database(server, name, spark)
+def database(server: Server, spark: SparkSession) -> Iterator[Database]:
+    """A database as empty as a new one, and sooner ready."""
+    empty = Database(server, "warehouse", spark)
+    empty.execute("DROP SCHEMA IF EXISTS public, holdfast, attic CASCADE")
+    empty.execute("CREATE SCHEMA public")
+    empty.execute("GRANT USAGE ON SCHEMA public TO public")
+    empty.execute("ALTER DATABASE warehouse RESET ALL")
+    yield empty
     failpoints.observe(None)
 
 

@@ -154,7 +154,9 @@ class Checkpoints:
         `sinks` are those that have to be told. One of an abandoned line is refused unless
         `abandoned`: sinks that were told to forget its batches do not get them again.
         """
-        checkpoint = restoring.read(self.pipeline, self.records, self.objects, to, [])
+        if self.entry(to.version) != to:
+            raise rolling_back.gone(self.pipeline, to.version)
+        checkpoint = restoring.read_whole(self.pipeline, self.records, self.objects, to)
         self._kept = None
         return rolling_back.roll_back(
             self.records,

@@ -76,6 +76,21 @@ def read(
         return checkpoint
 
 
+def read_whole(
+    pipeline: str, records: Records, objects: ObjectStore, entry: CheckpointEntry
+) -> Checkpoint:
+    """Read a checkpoint that a run can start from, or raise `CheckpointDamaged`."""
+    checkpoint = read(pipeline, records, objects, entry, [])
+    found = first_problem(objects, checkpoint)
+    if found:
+        raise CheckpointDamaged(
+            f"Version {entry.version} (epoch {entry.epoch}) of pipeline {pipeline} is damaged: "
+            f"{found}.",
+            hint="See which versions are whole: holdfast checkpoint verify",
+        )
+    return checkpoint
+
+
 def read_manifest(objects: ObjectStore, entry: CheckpointEntry) -> bytes:
     """Return a manifest's content if it is what was written."""
     key = entry.manifest.key

@@ -33,10 +33,7 @@ def roll_back(
         head = records.heads.get(change, pipeline)
         key = version_key(pipeline, to.version)
         if head is None or records.checkpoints.get(change, key) is None:
-            raise CheckpointMissing(
-                f"Pipeline {pipeline} has no checkpoint {to.version} to roll back to.",
-                hint="List those it has: holdfast checkpoint list",
-            )
+            raise gone(pipeline, to.version)
         if line is not None and to.version not in line:
             raise CheckpointError(
                 f"Checkpoint {to.version} of pipeline {pipeline} was abandoned by a roll-back: "
@@ -74,6 +71,14 @@ def roll_back(
     return done
 
 
+def gone(pipeline: str, version: int) -> CheckpointMissing:
+    """Return the error for a checkpoint that is not kept any more."""
+    return CheckpointMissing(
+        f"Pipeline {pipeline} has no checkpoint {version} to roll back to.",
+        hint="List those it has: holdfast checkpoint list",
+    )
+
+
 def told(records: Records, pipeline: str, sink: str, effect: str) -> None:
     """Take a sink off the list of those that have still to be told."""
     with records.ledger.writing() as change:
@@ -96,9 +101,7 @@ def roll_backs(records: Records, pipeline: str) -> list[RollBack]:
     return list(newest.values())
 
 
-def _check_told(
-    records: Records, change: Transaction, pipeline: str, sinks: Sequence[str]
-) -> None:
+def _check_told(records: Records, change: Transaction, pipeline: str, sinks: Sequence[str]) -> None:
     newest = records.rollbacks.get(change, pipeline)
     untold = [name for name in sinks if newest is not None and name in newest.open_sinks]
     if newest is not None and untold:
@@ -118,8 +121,8 @@ def _check_generation(
     if used >= generation:
         # A sink takes an epoch for new again only if its generation is newer.
         raise CheckpointError(
-            f"Pipeline {pipeline} cannot be rolled back under generation {generation}: batches "
-            f"were delivered under {used}.",
+            f"Pipeline {pipeline} cannot be rolled back under generation {generation}: sinks "
+            f"may have seen {used}.",
             hint="End the run that holds the pipeline and roll back under a new lease.",
         )
 

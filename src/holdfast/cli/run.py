@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.context import TablesOption, context_of
-from holdfast.cli.output import OutputFormat, OutputOption, console, print_error, print_json
+from holdfast.cli.output import (
+    OutputFormat,
+    OutputOption,
+    console,
+    error_console,
+    print_error,
+    print_json,
+)
 from holdfast.cli.progress import showing_progress
 from holdfast.cli.run_options import LATEST, CopyOptions, StreamOptions, refuse_misplaced
 from holdfast.errors import HoldfastError, Interrupted
@@ -87,8 +94,12 @@ def run(
                 continue
             statuses.append(status)
             documents.append(document)
-            if status == "interrupted" or (document.get("stopped") and name != names[-1]):
+            left = names[names.index(name) + 1 :]
+            if status == "interrupted" or (left and document.get("stopped")):
+                # Whoever stops one pipeline does not want the next one to begin.
                 statuses.append("interrupted")
+                if left and output is OutputFormat.text:
+                    error_console().print(f"Not run: {', '.join(left)}.")
                 break
     if output is OutputFormat.json:
         _print_documents("run", documents, errors)

@@ -1,7 +1,6 @@
 """The values that cross layers: frozen, typed, and free of behaviour that needs I/O."""
 
 from holdfast.model.batch import Batch, BatchManifest, Reason, Strategy
-from holdfast.model.checks import CheckName, CheckResult, CheckStatus, Severity
 from holdfast.model.checkpoint import (
     BatchSchema,
     Checkpoint,
@@ -19,6 +18,7 @@ from holdfast.model.checkpoint import (
     SpoolEntry,
     StoredFile,
 )
+from holdfast.model.checks import CheckName, CheckResult, CheckStatus, Severity
 from holdfast.model.lease import Lease
 from holdfast.model.live import Live, LiveState
 from holdfast.model.plan import Plan, PlannedTable
@@ -49,9 +49,9 @@ __all__ = [
     "Head",
     "Intent",
     "Lease",
-    "OperatorState",
     "Live",
     "LiveState",
+    "OperatorState",
     "Pin",
     "Plan",
     "PlannedTable",

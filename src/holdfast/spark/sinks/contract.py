@@ -61,7 +61,7 @@ class Sink(ABC):
     def takes_back(self) -> str:
         """One sentence on what a roll-back does to rows already delivered."""
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - most sinks have nothing to look at
         """See, without writing, that the sink can be used; raises as `deliver` would."""
 
     @abstractmethod
@@ -82,5 +82,5 @@ class Sink(ABC):
         del to
         return self.takes_back
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most sinks hold nothing
         """Let go of connections; closing twice is harmless."""
