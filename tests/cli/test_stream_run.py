@@ -158,7 +158,7 @@ def test_a_source_that_is_not_there(events: Events, spark_cli: Commands) -> None
         (("payments", "--resume"), "--resume is for pipelines that copy tables"),
         (("payments", "--allow-failed-checks"), "--allow-failed-checks is for pipelines that"),
         (("shop", "--once"), "--once is for streams; shop copies tables"),
-        (("shop", "--from", "3"), "--from is for streams; shop copies tables"),
+        (("shop", "--from", "latest"), "--from is for streams; shop copies tables"),
         (("shop", "--accept-source"), "--accept-source is for streams; shop copies tables"),
         (("--once", "--from", "3"), "holdfast run payments --from"),
         (("--once", "--resume"), "holdfast run shop --resume"),

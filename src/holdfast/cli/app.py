@@ -53,7 +53,8 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="holdfast",
     cls=_Commands,
-    help="Durable state for PySpark pipelines: copy tables and never miss or double a row.",
+    help="Durable state for PySpark pipelines: copy tables, deliver streams, and never miss or "
+    "double a row.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

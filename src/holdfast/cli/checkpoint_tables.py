@@ -28,7 +28,7 @@ def print_versions(
         return
     print_table(
         out,
-        ("version", "", "epoch", "generation", "age", "created", "rows", "size", "id", "kept"),
+        ("version", "state", "epoch", "generation", "age", "created", "rows", "size", "id", "kept"),
         [_version_row(line) for line in versions],
         title=pipeline,
         numbers=("version", "epoch", "generation", "age", "rows", "size"),

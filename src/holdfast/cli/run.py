@@ -17,7 +17,7 @@ from holdfast.cli.output import (
     print_json,
 )
 from holdfast.cli.progress import showing_progress
-from holdfast.cli.run_options import LATEST, CopyOptions, StreamOptions, refuse_misplaced
+from holdfast.cli.run_options import CopyOptions, StreamOptions, refuse_misplaced
 from holdfast.errors import HoldfastError, Interrupted
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def run(
         bool, typer.Option("--once", help="A stream: deliver what is there now, then end.")
     ] = False,
     start_from: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             metavar="latest|VERSION|ID",
             help="A stream: go back to this checkpoint first.",
         ),
-    ] = LATEST,
+    ] = None,
     accept_source: Annotated[
         bool,
         typer.Option(
@@ -159,7 +159,7 @@ def _stream(
         result = project.run_stream(
             name,
             once=options.once,
-            start_from=options.start_from,
+            start_from=options.start_from or "latest",
             accept_source=options.accept_source,
             progress=progress,
         )

@@ -11,8 +11,6 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.config import Config
 
-LATEST = "latest"
-
 
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
@@ -40,7 +38,7 @@ class StreamOptions:
     """What only a run that delivers batches can use."""
 
     once: bool
-    start_from: str
+    start_from: str | None
     accept_source: bool
 
     @property
@@ -48,7 +46,7 @@ class StreamOptions:
         """The options that were given, as they are written."""
         found = {
             "--once": self.once,
-            "--from": self.start_from != LATEST,
+            "--from": self.start_from is not None,
             "--accept-source": self.accept_source,
         }
         return [name for name, given in found.items() if given]

@@ -49,7 +49,7 @@ _MICROSECONDS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_DEFAULT_OPTIONS = {
+DEFAULT_OPTIONS = {
     "csv": {
         "header": "true",
         "ignoreLeadingWhiteSpace": "false",
@@ -97,7 +97,7 @@ class DirectoryTarget(Target):
         self._spark = spark
         self._table = table
         self._format = file_format
-        self._options = {**_DEFAULT_OPTIONS.get(file_format, {}), **options}
+        self._options = {**DEFAULT_OPTIONS.get(file_format, {}), **options}
         self._places = _Places(path, staging)
         with translated(f"{table}: opening {path}"):
             self._files = files_for(spark, path)

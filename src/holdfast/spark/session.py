@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -66,6 +67,9 @@ def start_session(
     `conf` wins over Holdfast's defaults. A session that is already active is returned, with
     those settings applied that can still change; its log stays where it was.
     """
+    # pyspark prints every query it does not understand, with its trace, besides raising it.
+    for noisy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
     with _starting:
         settings = _settings(master, conf)
         try:
@@ -101,10 +105,10 @@ def _settings(master: str, conf: Mapping[str, str]) -> dict[str, str]:
         settings |= _LOCAL_DEFAULTS
     settings |= conf
     # Added to the user's own options. A URI, because Spark splits the options at spaces.
-    logging = f"-Dlog4j2.configurationFile={_logging_configuration().as_uri()}"
+    log4j = f"-Dlog4j2.configurationFile={_logging_configuration().as_uri()}"
     # A database's times without a zone pass through the JVM's own zone on their way to Spark.
     zone = "-Duser.timezone=UTC"
-    settings[_JAVA_OPTIONS] = f"{logging} {zone} {settings.get(_JAVA_OPTIONS, '')}".strip()
+    settings[_JAVA_OPTIONS] = f"{log4j} {zone} {settings.get(_JAVA_OPTIONS, '')}".strip()
     settings[_EXECUTOR_OPTIONS] = f"{zone} {settings.get(_EXECUTOR_OPTIONS, '')}".strip()
     return settings
 

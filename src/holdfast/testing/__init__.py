@@ -10,6 +10,8 @@ pytest.register_assert_rewrite(
     "holdfast.testing.ledger_machine",
     "holdfast.testing.ledger_records",
     "holdfast.testing.ledger_transactions",
+    "holdfast.testing.objects",
+    "holdfast.testing.sinks",
     "holdfast.testing.state_collections",
     "holdfast.testing.state_epochs",
     "holdfast.testing.state_machine",

@@ -117,6 +117,11 @@ class Epochs:
         """Go on after a checkpoint."""
         self._head, self._last = head, last
 
+    @property
+    def last(self) -> Checkpoint | None:
+        """The checkpoint that was committed last."""
+        return self._last
+
     def run(self, frame: DataFrame, epoch: int) -> None:
         """Take a micro-batch from Spark's hands to a committed checkpoint."""
         with self._gate.entered():
@@ -218,4 +223,8 @@ class Epochs:
         for outlet in self._deliveries.outlets:
             outlet.clean()
         retain = self._settings.retain
-        self._checkpoints.retain(min_count=retain.min_count, min_age=retain.min_age)
+        self._checkpoints.retain(
+            min_count=retain.min_count,
+            min_age=retain.min_age,
+            generation=self._settings.generation,
+        )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from holdfast.checkpoint import gc
 from holdfast.config import source_digest, source_options
 from holdfast.errors import (
     HoldfastError,
@@ -116,6 +117,9 @@ class StreamRunner:
         digest = source_digest(job.pipeline)
         refuse_other_source(job.name, start, digest, accept=accept_source)
         self._progress.started(job.name, start.entry, start.notes)
+        if start.head is not None:
+            # What processes that were killed left behind.
+            gc(job.checkpoints, dry_run=False, generation=job.lease.generation)
         deliveries = self._deliveries(opened)
         scratch = Scratch(job.work / job.run_id)
         try:
@@ -172,7 +176,10 @@ class StreamRunner:
             self._wait_for("waiting_for_source", {"source": error}, delay)
             if self._pause(delay):
                 return
-            start = self._again()
+            # From where this process got to: its checkpoint is in memory, whatever the disk says.
+            start = Start(
+                job.checkpoints.head(), start.entry, epochs.last, job.checkpoints.intent()
+            )
 
     def _follow_once(
         self,
@@ -246,17 +253,6 @@ class StreamRunner:
                 )
                 outlet.clean()
         self._board.show("running", waiting=deliveries.errors)
-
-    def _again(self) -> Start:
-        job = self._job
-        return choose_start(
-            job.checkpoints,
-            LATEST,
-            generation=job.lease.generation,
-            actor=job.actor,
-            sinks=(),
-            fail_if_none=False,
-        )
 
     def _stream(self) -> DataFrame:
         job = self._job

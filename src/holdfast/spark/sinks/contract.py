@@ -39,8 +39,8 @@ class Sink(ABC):
     """A destination. One thread uses it at a time.
 
     Whatever goes wrong is raised as `SinkUnavailable` (worth trying again: the server is down,
-    the disk is full) or `SinkRefused` (it would refuse these rows for ever: a column it does not
-    have, a value it cannot hold, a login that is wrong).
+    the disk is full, a login is wrong that somebody may set right meanwhile) or `SinkRefused` (it
+    would refuse these rows for ever: a column it does not have, a value it cannot hold).
     """
 
     def __init__(self, name: str) -> None:

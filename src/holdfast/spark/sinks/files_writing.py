@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from holdfast.model import Token
 from holdfast.spark.counting import parquet_rows
-from holdfast.spark.directory import _DEFAULT_OPTIONS as DEFAULT_OPTIONS
+from holdfast.spark.directory import DEFAULT_OPTIONS
 from holdfast.spark.filesystem import Files, LocalFiles, join, local_path
 from holdfast.spark.schemas import empty_frame
 from holdfast.spark.sinks.files_layout import seal_local
