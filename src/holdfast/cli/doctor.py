@@ -11,7 +11,7 @@ from holdfast.cli.context import context_of
 from holdfast.cli.output import OutputFormat, OutputOption, console, print_json
 
 if TYPE_CHECKING:
-    from holdfast.pipelines.doctor import Finding
+    from holdfast.pipelines.findings import Finding
 
 _CRITICAL_EXIT_CODE = 3
 _STYLES = {"ok": "green", "warn": "yellow", "critical": "bold red"}

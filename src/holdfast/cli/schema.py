@@ -65,7 +65,7 @@ def show(
     fingerprint: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FINGERPRINT]", help="As `schema list` shows it; the newest output by default."
+            metavar="FINGERPRINT", help="As `schema list` shows it; the newest output by default."
         ),
     ] = None,
     output: OutputOption = OutputFormat.text,

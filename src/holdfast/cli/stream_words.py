@@ -18,12 +18,12 @@ _REFERENCE: Final = re.compile(r"\d+|head|latest|[0-9a-f-]{6,}", re.IGNORECASE)
 StreamArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PIPELINE]", help="The stream pipeline; may be left out where there is only one."
+        metavar="PIPELINE", help="The stream pipeline; may be left out where there is only one."
     ),
 ]
 ReferenceArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[REF]", help="A version, `latest`, or (the beginning of) an id."),
+    typer.Argument(metavar="REF", help="A version, `latest`, or (the beginning of) an id."),
 ]
 # A word that has to be there comes after one that may be left out, which a parser cannot know:
 # so all of them may be missing as far as it can tell, and what is missing is said here.

@@ -5,29 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urlparse
 
 from holdfast.clock import describe_age
 from holdfast.config import load_config
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.pipelines.findings import Finding
 from holdfast.pipelines.identity import new_id
 from holdfast.pipelines.project import Project
+from holdfast.pipelines.streams.examining import checkpoints, sinks, sources
 
 _LOW_DISK_BYTES = 500 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found."""
-
-    check: str
-    status: Literal["ok", "warn", "critical"]
-    message: str
-    fix: str = ""
 
 
 Check = Callable[[Project], Iterator[Finding]]
@@ -148,6 +139,8 @@ def _sources(project: Project) -> Iterator[Finding]:
                 yield Finding("sources", "critical", error.message, error.hint)
         if good:
             yield Finding("sources", "ok", f"{name}: {good} tables can be opened")
+    for name, stream in project.config.streams.items():
+        yield from sources(name, stream, spark)
 
 
 def _targets(project: Project) -> Iterator[Finding]:
@@ -164,6 +157,17 @@ def _targets(project: Project) -> Iterator[Finding]:
         yield Finding("targets", "ok", f"{name}: {path} can be written")
         if urlparse(path).scheme in ("", "file"):
             yield from _disk("targets", Path(urlparse(path).path))
+
+
+def _checkpoints(project: Project) -> Iterator[Finding]:
+    for name, stream in project.config.streams.items():
+        yield from checkpoints(project.checkpoints(name))
+        yield from _disk("checkpoints", Path(stream.checkpoint.location))
+
+
+def _sinks(project: Project) -> Iterator[Finding]:
+    for name, stream in project.config.streams.items():
+        yield from sinks(name, stream, project.spark)
 
 
 def _disk(check: str, directory: Path) -> Iterator[Finding]:
@@ -184,9 +188,11 @@ CHECKS: Final[dict[str, Check]] = {
     "ledger": _ledger,
     "state_rw": _state_rw,
     "clock": _clock,
+    "checkpoints": _checkpoints,
     "java": _java,
     "spark": _spark,
     "sources": _sources,
     "targets": _targets,
+    "sinks": _sinks,
 }
 """Cheapest first: a wrong path is said before Spark has started."""
