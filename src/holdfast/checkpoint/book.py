@@ -125,6 +125,14 @@ class Checkpoints:
         """Read a checkpoint from its manifest, or raise `CheckpointDamaged`."""
         return decode(restoring.read_manifest(self.objects, entry), entry.manifest.key)
 
+    def recall(self, entry: CheckpointEntry) -> Checkpoint:
+        """Read a checkpoint, if need be from the ledger's copy, which then mends the manifest."""
+        return restoring.read(self.pipeline, self.records, self.objects, entry, [])
+
+    def refuse_abandoned(self, entry: CheckpointEntry) -> None:
+        """Refuse to roll back to a version that a roll-back has left behind."""
+        rolling_back.check_line(self.pipeline, entry.version, {e.version for e in self.line()})
+
     def restore(self) -> Restored | None:
         """Return what a run starts from: the head, or the newest version before it that is whole.
 

@@ -34,12 +34,8 @@ def roll_back(
         key = version_key(pipeline, to.version)
         if head is None or records.checkpoints.get(change, key) is None:
             raise gone(pipeline, to.version)
-        if line is not None and to.version not in line:
-            raise CheckpointError(
-                f"Checkpoint {to.version} of pipeline {pipeline} was abandoned by a roll-back: "
-                "sinks have forgotten the batches before it and would not get them again.",
-                hint="Choose one on the current line: holdfast checkpoint list",
-            )
+        if line is not None:
+            check_line(pipeline, to.version, line)
         _check_told(records, change, pipeline, sinks)
         _check_generation(records, change, head, pipeline, generation)
         moved = replace(
@@ -99,6 +95,16 @@ def roll_backs(records: Records, pipeline: str) -> list[RollBack]:
         if found is not None:
             newest.setdefault(found.to.generation, found)
     return list(newest.values())
+
+
+def check_line(pipeline: str, version: int, line: Collection[int]) -> None:
+    """Refuse a version that is not on the current line."""
+    if version not in line:
+        raise CheckpointError(
+            f"Checkpoint {version} of pipeline {pipeline} was abandoned by a roll-back: "
+            "sinks have forgotten the batches before it and would not get them again.",
+            hint="Choose one on the current line: holdfast checkpoint list",
+        )
 
 
 def _check_told(records: Records, change: Transaction, pipeline: str, sinks: Sequence[str]) -> None:

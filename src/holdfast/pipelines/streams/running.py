@@ -59,6 +59,7 @@ class StreamRunner:
         self._board = Board(job.records, job.name, job.run_id)
         self._epochs_done = 0
         self._rows = 0
+        self._notes: tuple[str, ...] = ()
         self._lost = False
         self._asked_to_stop: Callable[[], bool] = lambda: False
 
@@ -78,7 +79,6 @@ class StreamRunner:
             generation=job.lease.generation,
         )
         self._remember(run)
-        notes: tuple[str, ...] = ()
         try:
             with (
                 heartbeat(job.records, job.name, job.lease, self._lease_lost),
@@ -86,14 +86,18 @@ class StreamRunner:
             ):
                 self._asked_to_stop = asked.is_set
                 self._board.show("starting")
-                notes = self._run(once=once, start_from=start_from, accept_source=accept_source)
+                self._run(once=once, start_from=start_from, accept_source=accept_source)
         except Undelivered as error:
-            notes = (f"{error.message} {error.hint}",)
+            notes = (*self._notes, f"{error.message} {error.hint}")
             run = self._finish(run, "partial", error)
+        except KeyboardInterrupt:
+            self._finish(run, "interrupted", None)
+            raise
         except HoldfastError as error:
             self._finish(run, "failed", error)
             raise
         else:
+            notes = self._notes
             run = self._finish(run, "success", None)
         head = job.checkpoints.head()
         entry = None if head is None else job.checkpoints.entry(head.version)
@@ -103,7 +107,7 @@ class StreamRunner:
         """Ask it to end after the batch in flight; returns at once."""
         self._gate.close()
 
-    def _run(self, *, once: bool, start_from: str, accept_source: bool) -> tuple[str, ...]:
+    def _run(self, *, once: bool, start_from: str, accept_source: bool) -> None:
         job = self._job
         opened = self._open_sinks()
         start = choose_start(
@@ -116,6 +120,7 @@ class StreamRunner:
         )
         digest = source_digest(job.pipeline)
         refuse_other_source(job.name, start, digest, accept=accept_source)
+        self._notes = start.notes
         self._progress.started(job.name, start.entry, start.notes)
         if start.head is not None:
             # What processes that were killed left behind.
@@ -139,7 +144,6 @@ class StreamRunner:
         finally:
             deliveries.close()
             scratch.remove()
-        return start.notes
 
     def _follow(
         self,

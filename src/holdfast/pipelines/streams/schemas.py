@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from holdfast.checkpoint import schema_changes
 from holdfast.config.stream import OnSchemaChange
 from holdfast.errors import SchemaConflict
 from holdfast.model import BatchSchema
-from holdfast.spark.streaming.schemas import compatible, described
+from holdfast.spark.streaming.schemas import compatible
 
 Changes = dict[str, tuple[str, ...]]
 
@@ -22,7 +23,7 @@ def examine(
         old = before.get(name)
         if old is None or old.fingerprint == schema.fingerprint:
             continue
-        found = described(old, schema)
+        found = schema_changes(old.schema, schema.schema)
         if on_change == "refuse" and not compatible(old, schema):
             raise SchemaConflict(
                 f"{pipeline}: the columns of the {name} changed in a way that earlier rows do not "

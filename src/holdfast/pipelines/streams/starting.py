@@ -53,7 +53,6 @@ def choose_start(
         wanted = checkpoints.resolve(reference)
         head = checkpoints.head()
         if head is not None and wanted.version != head.version:
-            checkpoints.load(wanted)
             done = checkpoints.roll_back(
                 wanted,
                 generation=generation,
@@ -95,6 +94,6 @@ def refuse_other_source(pipeline: str, start: Start, digest: str, *, accept: boo
     raise UsageError(
         f"{pipeline} read another source up to {version} than the configuration names now.",
         hint="Its positions mean nothing to another source. Give the changed pipeline another "
-        "name, or, if it is the same data under another address, say so once: "
+        "name. If it reads the same data, with other brokers or another filter, say so once: "
         f"holdfast run {pipeline} --accept-source",
     )

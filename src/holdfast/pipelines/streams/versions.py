@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.checkpoint import Checkpoints, Difference, diff
 from holdfast.errors import HoldfastError, SinkUnavailable, UsageError
 from holdfast.model import Checkpoint, CheckpointEntry, Head, Pin, RollBack
-from holdfast.spark.sinks.contract import Sink
+
+if TYPE_CHECKING:
+    from holdfast.spark.sinks.contract import Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +104,21 @@ class Versions:
 
     def preview(self, reference: str, sinks: Mapping[str, Sink]) -> Preview:
         """What a roll-back would do, without doing it."""
-        head = self.checkpoints.head()
         to = self.checkpoints.resolve(reference)
+        head = self.checkpoints.head()
         assert head is not None, "what can be resolved has a head"
+        self.checkpoints.refuse_abandoned(to)
+        now = self.checkpoints.resolve("head")
         intent = self.checkpoints.intent()
         return Preview(
             head,
             to,
-            self.diff(str(head.version), str(to.version)),
+            diff(
+                # A damaged manifest is no reason not to go back: the ledger has a copy.
+                self.checkpoints.recall(now),
+                self.checkpoints.recall(to),
+                entries=self.checkpoints.entries(),
+            ),
             intent.token.epoch if intent is not None else None,
             {name: sink.takes_back for name, sink in sinks.items()},
         )
@@ -118,7 +128,6 @@ class Versions:
     ) -> RolledBack:
         """Go back to a version under a new generation, and tell the sinks."""
         to = self.checkpoints.resolve(reference)
-        self.checkpoints.load(to)  # whole, or it is refused
         done = self.checkpoints.roll_back(
             to, generation=generation, actor=self._actor, note=note, sinks=tuple(sinks)
         )

@@ -36,26 +36,5 @@ def compatible(before: BatchSchema, now: BatchSchema) -> bool:
     return True
 
 
-def described(before: BatchSchema, now: BatchSchema) -> tuple[str, ...]:
-    """Every difference as a sentence."""
-    old, new = _parsed(before), _parsed(now)
-    had = {field.name.lower(): field for field in old}
-    has = {field.name.lower(): field for field in new}
-    found = [_removed([field.name]) for name, field in had.items() if name not in has]
-    for name, field in has.items():
-        now_is = field.dataType.simpleString()
-        if name not in had:
-            found.append(f"column {field.name} ({now_is}) is new")
-        elif had[name].dataType != field.dataType:
-            was = had[name].dataType.simpleString()
-            found.append(f"column {field.name} was {was}, is {now_is}")
-    return tuple(found) or ("columns were put in another order",)
-
-
-def _removed(names: list[str]) -> str:
-    plural = "columns" if len(names) > 1 else "column"
-    return f"{plural} {', '.join(names)} {'are' if len(names) > 1 else 'is'} gone"
-
-
 def _parsed(schema: BatchSchema) -> StructType:
     return StructType.fromJson(json.loads(schema.schema))

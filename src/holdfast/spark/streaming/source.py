@@ -13,7 +13,7 @@ from holdfast.errors import UsageError
 from holdfast.spark.failures import translated
 
 _STATEFUL: Final = re.compile(
-    r"^[\s:+-]*(Aggregate|Deduplicate\w*|FlatMapGroups\w*|TransformWith\w*|GlobalLimit"
+    r"^[\s:+-]*~(Aggregate|Deduplicate\w*|FlatMapGroups\w*|TransformWith\w*|GlobalLimit"
     r"|Join)",
     re.MULTILINE,
 )
