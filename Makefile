@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The environment of what the benchmark of keyed state compares with.
 PEERS := .venv-peers
-# More arguments for the benchmark of keyed state, for example: BENCH_ARGS="--only growth"
+# More arguments for a benchmark, for example: make bench-state BENCH_ARGS="--only growth"
 BENCH_ARGS ?=
 # Test processes side by side; each starts its own Spark.
 WORKERS ?= 2
@@ -27,7 +27,7 @@ POSTGRES := $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb))
 POSTGRES_JDBC := $(wildcard /usr/share/java/postgresql.jar)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-servers lint format bench bench-state crash lock clean
+.PHONY: help setup run test test-servers lint format bench bench-state bench-stream crash lock clean
 
 help: ## List the commands
 	@echo "Usage: make <command>"
@@ -100,6 +100,9 @@ bench: setup ## Compare replication with a hand-written PySpark loop
 
 bench-state: setup $(PEERS)/.ready ## Compare keyed state with bare NumPy, RocksDB and others (about 10 minutes)
 	@$(BIN)/python -m bench.state --peers $(PEERS)/bin/python $(BENCH_ARGS)
+
+bench-stream: setup ## Compare a stream with plain foreachBatch, and run a thousand epochs (about 8 minutes)
+	@$(BIN)/python -m bench.stream $(BENCH_ARGS)
 
 # quixstreams wants older libraries than Holdfast: it has an environment of its own.
 $(PEERS)/.ready: requirements/peers.txt

@@ -192,3 +192,25 @@ def test_a_description_can_be_shared(world: World) -> None:
     assert [json.loads(json.dumps(dict(entry)))["path"] for entry, _ in one.sinks] == ["a"]
     assert [dict(entry)["path"] for entry, _ in other.sinks] == ["b"]
     assert base.sinks == ()
+
+
+def test_two_sources_in_one_stream(world: World, spark: SparkSession) -> None:
+    """Each has a position of its own in the checkpoint, and is gone on from."""
+    other = world.root / "other"
+    other.mkdir()
+    (other / "a.json").write_text('{"id": 100, "merchant": "x", "paise": 1}\n')
+    world.add()
+    places = (str(world.root / "events"), str(other))
+    first, second = (spark.readStream.schema(SCHEMA).json(place) for place in places)
+    stream = hf.stream("pay", first.union(second)).to(hf.sinks.files("lake"))
+    stream.start(once=True).wait()
+    (other / "b.json").write_text('{"id": 101, "merchant": "x", "paise": 1}\n')
+    world.add()
+    query = stream.start(once=True)
+    query.wait()
+
+    ids = {event["id"] for event in world.events} | {100, 101}
+    assert world.lake("id") == {(i,): 1 for i in ids}
+    with open_ledger(Path(".holdfast/ledger.db")) as ledger:
+        book = query.checkpoints(ledger)
+        assert len(book.load(book.resolve("latest")).positions) == 2

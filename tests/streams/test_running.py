@@ -288,3 +288,24 @@ def test_the_scratch_directory_is_removed(world: World, tmp_path: Path) -> None:
     world.run()
 
     assert not list((tmp_path / ".holdfast" / "spark" / "pay").iterdir())
+
+
+def test_a_source_without_files_goes_on(world: World) -> None:
+    """Any streaming source is gone on from: here numbers made at a steady rate."""
+    world.configure(
+        source='{ format = "rate-micro-batch", options = { rowsPerBatch = 10 } }',
+        keys='select = ["value as id"]',
+        batch="",
+    )
+    for _ in range(2):
+        running = Background(world)
+        running.until_epochs(2)
+        running.stop()
+
+    found = world.lake("id")
+    assert found == {(i,): 1 for i in range(len(found))}
+    with world.project() as project:
+        (position,) = (
+            project.checkpoints("pay").load(project.checkpoints("pay").resolve("latest")).positions
+        )
+    assert position.end["offset"] == len(found)
