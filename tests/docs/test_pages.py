@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,10 +58,14 @@ def run_python(page: Path, *replacements: tuple[str, str]) -> list[str]:
     promised = []
     for text in blocks(page, "python"):
         promised += re.findall(r"print\(.*\) *# (.+)$", text, re.MULTILINE)
-        for old, new in replacements:
-            text = text.replace(old, new)
-        exec(compile(text, page.name, "exec"), names)
+        exec(compile(_replaced(text, replacements), page.name, "exec"), names)
     return promised
+
+
+def _replaced(text: str, replacements: Iterable[tuple[str, str]]) -> str:
+    for old, new in replacements:
+        text = text.replace(old, new)
+    return text
 
 
 def assert_said(promised: list[str], output: str) -> None:
@@ -191,11 +195,20 @@ def test_recovery_of_a_stream_runs(payments: Path, spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    """Every relative link on a page names a file that exists."""
-    links = re.findall(r"\]\(([^)#]+)\)", page.read_text())
-    for link in links:
-        if not link.startswith("http"):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+    """Every relative link on a page names a file that exists, and a heading that is in it."""
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if link.startswith("http"):
+            continue
+        name, _, heading = link.partition("#")
+        place = page.parent / name if name else page
+        assert place.exists(), f"{page.name}: {link}"
+        assert not heading or heading in headings(place), f"{page.name}: {link}"
+
+
+def headings(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in found}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -217,6 +230,6 @@ def test_every_command_is_in_the_reference() -> None:
         assert group.typer_instance is not None
         for command in group.typer_instance.registered_commands:
             name = command.name or (command.callback.__name__ if command.callback else "")
-            assert f"`state {name}" in page, name
+            assert f"`{group.typer_instance.info.name} {name}" in page, name
     for check in CHECKS:
         assert f"`{check}`" in page, check

@@ -76,10 +76,8 @@ class Deliveries:
         return {o.name: o.error for o in self.outlets if o.error is not None}
 
     def close(self) -> None:
-        """Let go of the threads and the sinks."""
+        """Let go of the threads."""
         self._pool.shutdown()
-        for outlet in self.outlets:
-            outlet.sink.close()
 
     def _attempt(self, outlets: Sequence[Outlet], delivery: Delivery, done: Delivered) -> None:
         needed = self._policy.holding_back(done.acknowledged)

@@ -4,49 +4,48 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from holdfast.checkpoint import gc
-from holdfast.config import source_digest, source_options
+from holdfast.config import source_digest
 from holdfast.errors import (
+    DiskFull,
     HoldfastError,
     Interrupted,
     LeaseLost,
+    LedgerError,
     SourceError,
     Undelivered,
 )
-from holdfast.model import Failure, LiveState, Run, RunStatus, SinkPosition
+from holdfast.model import Failure, LiveState, Run, RunStatus
 from holdfast.pipelines.leasing import heartbeat
 from holdfast.pipelines.mistakes import unexpected
 from holdfast.pipelines.signals import noticing_interrupts
+from holdfast.pipelines.streams.assembling import (
+    epoch_settings,
+    make_outlets,
+    make_policy,
+    make_stream,
+    make_transform,
+    open_sinks,
+)
 from holdfast.pipelines.streams.delivering import Deliveries
-from holdfast.pipelines.streams.epochs import Epoch, Epochs, EpochSettings
+from holdfast.pipelines.streams.epochs import Epoch, Epochs
 from holdfast.pipelines.streams.job import StreamJob, StreamProgress, StreamResult
 from holdfast.pipelines.streams.live import Board
 from holdfast.pipelines.streams.outlets import Outlet
-from holdfast.pipelines.streams.policy import Policy
+from holdfast.pipelines.streams.patience import Patience
 from holdfast.pipelines.streams.starting import LATEST, Start, choose_start, refuse_other_source
-from holdfast.spark.sinks.opening import open_sink
 from holdfast.spark.streaming.gate import Gate
 from holdfast.spark.streaming.query import MicroBatches
 from holdfast.spark.streaming.scratch import Scratch
-from holdfast.spark.streaming.source import describe_source, open_stream
-from holdfast.spark.streaming.spooling import Spools
-from holdfast.spark.streaming.transforms import (
-    Transform,
-    by_function,
-    by_query,
-    load_function,
-    narrowed,
-)
-
-if TYPE_CHECKING:
-    from holdfast.spark.session import DataFrame
 
 _TURN_SECONDS: Final = 0.2
 """How often the main thread looks up: for a signal, or for a spool that can be drained."""
-_IDLE_DRAIN_SECONDS: Final = 5.0
+_LAST_DRAIN_SECONDS: Final = 5.0
+"""How long a run that is done goes on for batches that waited for a sink that is back."""
 
 
 class StreamRunner:
@@ -94,7 +93,9 @@ class StreamRunner:
             self._finish(run, "interrupted", None)
             raise
         except HoldfastError as error:
-            self._finish(run, "failed", error)
+            # The ledger may be what failed: the first error is the one to tell.
+            with suppress(LedgerError, DiskFull):
+                self._finish(run, "failed", error)
             raise
         else:
             notes = self._notes
@@ -109,37 +110,50 @@ class StreamRunner:
 
     def _run(self, *, once: bool, start_from: str, accept_source: bool) -> None:
         job = self._job
-        opened = self._open_sinks()
-        start = choose_start(
-            job.checkpoints,
-            start_from,
-            generation=job.lease.generation,
-            actor=job.actor,
-            sinks=tuple(opened),
-            fail_if_none=job.pipeline.checkpoint.fail_if_no_checkpoint,
-        )
-        digest = source_digest(job.pipeline)
-        refuse_other_source(job.name, start, digest, accept=accept_source)
-        self._notes = start.notes
-        self._progress.started(job.name, start.entry, start.notes)
-        if start.head is not None:
-            # What processes that were killed left behind.
-            gc(job.checkpoints, dry_run=False, generation=job.lease.generation)
-        deliveries = self._deliveries(opened)
-        scratch = Scratch(job.work / job.run_id)
+        sinks = open_sinks(job)
         try:
-            epochs = Epochs(
-                self._epoch_settings(digest),
+            start = choose_start(
                 job.checkpoints,
-                scratch,
-                deliveries,
-                self._transform(),
-                self._gate,
-                watch=self._watch,
-                begun=lambda epoch: self._board.show(
-                    "running", epoch=epoch, waiting=deliveries.errors
-                ),
+                start_from,
+                generation=job.lease.generation,
+                actor=job.actor,
+                sinks=tuple(sinks),
+                fail_if_none=job.pipeline.checkpoint.fail_if_no_checkpoint,
             )
+            digest = source_digest(job.pipeline)
+            refuse_other_source(job.name, start, digest, accept=accept_source)
+            self._notes = start.notes
+            self._progress.started(job.name, start.entry, start.notes)
+            if start.head is not None:
+                # What processes that were killed left behind.
+                gc(job.checkpoints, dry_run=False, generation=job.lease.generation)
+            self._deliver(start, digest, make_outlets(job, sinks), once=once)
+        finally:
+            for sink in sinks.values():
+                sink.close()
+
+    def _deliver(
+        self, start: Start, digest: str, outlets: tuple[Outlet, ...], *, once: bool
+    ) -> None:
+        job = self._job
+        deliveries = Deliveries(
+            outlets,
+            make_policy(job.pipeline),
+            closing=self._gate.closing,
+            waiting=lambda errors, seconds: self._wait_for("waiting_for_sink", errors, seconds),
+        )
+        scratch = Scratch(job.work / job.run_id)
+        epochs = Epochs(
+            epoch_settings(job, digest),
+            job.checkpoints,
+            scratch,
+            deliveries,
+            make_transform(job),
+            self._gate,
+            watch=self._watch,
+            begun=lambda epoch: self._board.show("running", epoch=epoch, waiting=deliveries.errors),
+        )
+        try:
             self._follow(start, scratch, epochs, deliveries, once=once)
         finally:
             deliveries.close()
@@ -156,27 +170,21 @@ class StreamRunner:
     ) -> None:
         """Run Spark's query, and run it again whenever its source is back."""
         job = self._job
-        delay, down_since = 0.0, None
+        patience = Patience(job.pipeline.source_retry)
         while True:
             done_before = self._epochs_done
             error = self._follow_once(start, scratch, epochs, deliveries, once=once)
             if error is None:
                 return
+            # A source that never worked is a mistake, not an outage.
             seen_before = start.head is not None or self._epochs_done > 0
             if not isinstance(error, SourceError) or not seen_before:
                 raise error
             if self._epochs_done > done_before:
-                delay, down_since = 0.0, None
-            retry = job.pipeline.source_retry
-            now = time.monotonic()
-            down_since = down_since if down_since is not None else now
-            limit = retry.give_up_after
-            if limit is not None and now - down_since >= limit.total_seconds():
+                patience.restored()
+            delay = patience.delay()
+            if delay is None:
                 raise error
-            delay = min(
-                max(delay * 2, retry.first_delay.total_seconds()),
-                retry.max_delay.total_seconds(),
-            )
             self._wait_for("waiting_for_source", {"source": error}, delay)
             if self._pause(delay):
                 return
@@ -202,7 +210,7 @@ class StreamRunner:
             lambda file: job.checkpoints.objects.get(file.key),
         )
         try:
-            batches = MicroBatches(self._stream(), epochs.run, name=job.name)
+            batches = MicroBatches(make_stream(job), epochs.run, name=job.name)
             batches.start(scratch.directory, once=once, interval_ms=job.pipeline.batch.max_ms)
         except HoldfastError as failed:
             return failed
@@ -214,10 +222,10 @@ class StreamRunner:
         error = self._named(batches.failure())
         if self._lost:
             raise self._overtaken()
-        if error is None:
-            self._drain(deliveries, seconds=_IDLE_DRAIN_SECONDS)
         if type(error) is Interrupted and self._gate.closing.is_set():
             return None  # no further batch was begun, as it should be
+        if error is None and not self._gate.closing.is_set():
+            self._drain(deliveries, seconds=_LAST_DRAIN_SECONDS)
         return error
 
     def _named(self, error: Exception | None) -> HoldfastError | None:
@@ -257,80 +265,6 @@ class StreamRunner:
                 )
                 outlet.clean()
         self._board.show("running", waiting=deliveries.errors)
-
-    def _stream(self) -> DataFrame:
-        job = self._job
-        if job.stream is not None:
-            frame: DataFrame = job.stream(job.spark)
-        else:
-            source = job.pipeline.source
-            options = source_options(source, job.pipeline.batch)
-            frame = open_stream(job.spark, source, options, pipeline=job.name)
-        return narrowed(frame, job.pipeline.where, job.pipeline.select)
-
-    def _transform(self) -> Transform:
-        pipeline = self._job.pipeline
-        steps: list[Transform] = []
-        if pipeline.sql is not None:
-            steps.append(by_query(pipeline.sql))
-        if pipeline.python is not None:
-            steps.append(by_function(load_function(pipeline.python), pipeline.python))
-        steps += self._job.transforms
-
-        def transform(frame: DataFrame) -> DataFrame:
-            for step in steps:
-                frame = step(frame)
-            return frame
-
-        return transform
-
-    def _open_sinks(self) -> dict[str, Outlet]:
-        job = self._job
-        spools = Spools(job.spark, job.spool_location, job.clock)
-        positions: dict[str, SinkPosition] = job.checkpoints.sink_positions()
-        outlets: dict[str, Outlet] = {}
-        for config in job.pipeline.sinks:
-            given = job.sinks.get(config.name)
-            sink = given or open_sink(config, pipeline=job.name, spark=job.spark)
-            outlets[config.name] = Outlet(sink, config, positions.get(config.name), spools)
-        return outlets
-
-    def _deliveries(self, outlets: Mapping[str, Outlet]) -> Deliveries:
-        job = self._job
-        positions = job.checkpoints.sink_positions()  # a roll-back has changed them
-        for outlet in outlets.values():
-            outlet.position = positions.get(outlet.name, outlet.position)
-        roll_back = job.checkpoints.open_roll_back()
-        if roll_back is not None:
-            for name in roll_back.open_sinks:
-                if name in outlets:
-                    outlets[name].must_roll_back(roll_back.to, job.checkpoints.told)
-        batch = job.pipeline.batch
-        policy = Policy(
-            batch.commit_policy,
-            frozenset(outlets),
-            frozenset(c.name for c in job.pipeline.sinks if c.required),
-            batch.quorum or 0,
-        )
-        return Deliveries(
-            tuple(outlets.values()),
-            policy,
-            closing=self._gate.closing,
-            waiting=lambda errors, seconds: self._wait_for("waiting_for_sink", errors, seconds),
-        )
-
-    def _epoch_settings(self, digest: str) -> EpochSettings:
-        job = self._job
-        named = job.stream is None
-        return EpochSettings(
-            pipeline=job.name,
-            run_id=job.run_id,
-            generation=job.lease.generation,
-            source=digest,
-            source_names=(describe_source(job.pipeline.source),) if named else (),
-            retain=job.pipeline.checkpoint.retain,
-            on_schema_change=job.pipeline.on_schema_change,
-        )
 
     def _watch(self, epoch: Epoch) -> None:
         self._epochs_done += 1

@@ -1,0 +1,102 @@
+"""The parts of a run, made from its job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.config import StreamPipeline, source_options
+from holdfast.pipelines.streams.epochs import EpochSettings
+from holdfast.pipelines.streams.job import StreamJob
+from holdfast.pipelines.streams.outlets import Outlet
+from holdfast.pipelines.streams.policy import Policy
+from holdfast.spark.sinks.opening import open_sink
+from holdfast.spark.streaming.source import describe_source, open_stream
+from holdfast.spark.streaming.spooling import Spools
+from holdfast.spark.streaming.transforms import (
+    Transform,
+    by_function,
+    by_query,
+    load_function,
+    narrowed,
+)
+
+if TYPE_CHECKING:
+    from holdfast.spark.session import DataFrame
+    from holdfast.spark.sinks.contract import Sink
+
+
+def open_sinks(job: StreamJob) -> dict[str, Sink]:
+    """The sinks of a job, by name."""
+    return {
+        config.name: job.sinks.get(config.name)
+        or open_sink(config, pipeline=job.name, spark=job.spark)
+        for config in job.pipeline.sinks
+    }
+
+
+def make_outlets(job: StreamJob, sinks: Mapping[str, Sink]) -> tuple[Outlet, ...]:
+    """The sinks with what the ledger knows of them, roll-backs they have to hear of included."""
+    spools = Spools(job.spark, job.spool_location, job.clock)
+    positions = job.checkpoints.sink_positions()
+    outlets = [
+        Outlet(sinks[config.name], config, positions.get(config.name), spools)
+        for config in job.pipeline.sinks
+    ]
+    roll_back = job.checkpoints.open_roll_back()
+    for outlet in outlets:
+        if roll_back is not None and outlet.name in roll_back.open_sinks:
+            outlet.must_roll_back(roll_back.to, job.checkpoints.told)
+    return tuple(outlets)
+
+
+def make_policy(pipeline: StreamPipeline) -> Policy:
+    """The commit policy over the names of the sinks."""
+    return Policy(
+        pipeline.batch.commit_policy,
+        frozenset(config.name for config in pipeline.sinks),
+        frozenset(config.name for config in pipeline.sinks if config.required),
+        pipeline.batch.quorum or 0,
+    )
+
+
+def make_stream(job: StreamJob) -> DataFrame:
+    """The streaming DataFrame: the source, with what `where` and `select` leave of it."""
+    if job.stream is not None:
+        frame: DataFrame = job.stream(job.spark)
+    else:
+        source = job.pipeline.source
+        options = source_options(source, job.pipeline.batch)
+        frame = open_stream(job.spark, source, options, pipeline=job.name)
+    return narrowed(frame, job.pipeline.where, job.pipeline.select)
+
+
+def make_transform(job: StreamJob) -> Transform:
+    """What happens to every micro-batch, in order."""
+    pipeline = job.pipeline
+    steps: list[Transform] = []
+    if pipeline.sql is not None:
+        steps.append(by_query(pipeline.sql))
+    if pipeline.python is not None:
+        steps.append(by_function(load_function(pipeline.python), pipeline.python))
+    steps += job.transforms
+
+    def transform(frame: DataFrame) -> DataFrame:
+        for step in steps:
+            frame = step(frame)
+        return frame
+
+    return transform
+
+
+def epoch_settings(job: StreamJob, digest: str) -> EpochSettings:
+    """What does not change while the job runs."""
+    return EpochSettings(
+        pipeline=job.name,
+        run_id=job.run_id,
+        generation=job.lease.generation,
+        source=digest,
+        source_names=(describe_source(job.pipeline.source),) if job.stream is None else (),
+        retain=job.pipeline.checkpoint.retain,
+        on_schema_change=job.pipeline.on_schema_change,
+    )
