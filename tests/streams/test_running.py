@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from holdfast import failpoints
 from holdfast.config.sinks import SinkConfig
 from holdfast.errors import (
     CheckpointMissing,
+    HoldfastError,
     PipelineBusy,
     SourceError,
     TransformFailed,
@@ -309,3 +311,54 @@ def test_a_source_without_files_goes_on(world: World) -> None:
             project.checkpoints("pay").load(project.checkpoints("pay").resolve("latest")).positions
         )
     assert position.end["offset"] == len(found)
+
+
+def test_a_file_that_is_gone_can_be_given_up(world: World) -> None:
+    """An epoch whose file was deleted waits, says how to go on, and a roll-back gives it up."""
+    world.configure(keys='source_retry = { first_delay = "50ms", give_up_after = "1ms" }')
+    world.add()
+    world.run()
+    gone = world.add()
+
+    def vanish(step: str, _subject: str) -> None:
+        if step == "stream.intended":
+            (world.root / "events" / "00001.json").unlink(missing_ok=True)
+
+    failpoints.observe(vanish)
+    with pytest.raises(SourceError, match=r"00001\.json") as caught:
+        world.run()
+    failpoints.observe(None)
+    assert "holdfast checkpoint rollback pay latest" in caught.value.hint
+
+    with world.project() as project:
+        project.roll_back("pay", "latest")
+    world.add()
+    world.run()
+    expected = world.expected()
+    for event in gone:
+        del expected[(event["id"], event["merchant"], event["paise"])]
+    assert world.lake() == expected
+
+
+def test_odd_file_names(world: World) -> None:
+    """A file may be called what it likes, also when its epoch is run a second time."""
+    world.add()
+    world.run()
+    world.add()
+    odd = world.root / "events" / "a b%20c[1]ü.json"
+    (world.root / "events" / "00001.json").rename(odd)
+    failpoints.observe(_fail_at("stream.decided"))
+    with pytest.raises(HoldfastError, match="on purpose"):
+        world.run()
+    failpoints.observe(None)
+    world.run()
+
+    assert world.lake() == world.expected()
+
+
+def _fail_at(step: str) -> failpoints.Observer:
+    def observe(reached: str, _subject: str) -> None:
+        if reached == step:
+            raise HoldfastError("on purpose")
+
+    return observe

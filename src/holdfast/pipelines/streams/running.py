@@ -16,6 +16,7 @@ from holdfast.errors import (
     Interrupted,
     LeaseLost,
     LedgerError,
+    SourceChanged,
     SourceError,
     Undelivered,
 )
@@ -40,7 +41,8 @@ from holdfast.pipelines.streams.patience import Patience
 from holdfast.pipelines.streams.starting import LATEST, Start, choose_start, refuse_other_source
 from holdfast.spark.streaming.gate import Gate
 from holdfast.spark.streaming.query import MicroBatches
-from holdfast.spark.streaming.scratch import Scratch
+from holdfast.spark.streaming.scratch import Scratch, new_files
+from holdfast.spark.streaming.source import refuse_vanished
 
 _TURN_SECONDS: Final = 0.2
 """How often the main thread looks up: for a signal, or for a spool that can be drained."""
@@ -180,6 +182,11 @@ class StreamRunner:
             seen_before = start.head is not None or self._epochs_done > 0
             if not isinstance(error, SourceError) or not seen_before:
                 raise error
+            if isinstance(error, SourceChanged):
+                error.hint = (
+                    "The epoch was begun with it: put it back. To go on without it, stop the run "
+                    f"and give the epoch up: holdfast checkpoint rollback {job.name} latest"
+                )
             if self._epochs_done > done_before:
                 patience.restored()
             delay = patience.delay()
@@ -204,12 +211,16 @@ class StreamRunner:
     ) -> HoldfastError | None:
         job = self._job
         epochs.start_from(start.head, start.checkpoint)
-        scratch.rebuild(
-            start.checkpoint.spark if start.checkpoint is not None else None,
-            start.intent.spark if start.intent is not None else None,
-            lambda file: job.checkpoints.objects.get(file.key),
-        )
+        done = start.checkpoint.spark if start.checkpoint is not None else None
+        begun = start.intent.spark if start.intent is not None else None
+        get = job.checkpoints.objects.get
+        scratch.rebuild(done, begun, lambda file: get(file.key))
         try:
+            refuse_vanished(
+                job.spark,
+                {path: get(file.key) for path, file in new_files(done, begun).items()},
+                pipeline=job.name,
+            )
             batches = MicroBatches(make_stream(job), epochs.run, name=job.name)
             batches.start(scratch.directory, once=once, interval_ms=job.pipeline.batch.max_ms)
         except HoldfastError as failed:

@@ -132,6 +132,13 @@ class Scratch:
         place.write_bytes(content)
 
 
+def new_files(done: SparkLog | None, begun: SparkLog | None) -> dict[str, StoredFile]:
+    """The entries of the sources' logs that an epoch added, by their path."""
+    known = done.files if done is not None else {}
+    new = begun.files if begun is not None else {}
+    return {path: file for path, file in new.items() if path not in known}
+
+
 def _number(name: str) -> int | None:
     stem = name.removesuffix(_COMPACT)
     return int(stem) if stem.isdecimal() else None

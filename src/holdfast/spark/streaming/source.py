@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.config.stream import StreamSource
-from holdfast.errors import UsageError
+from holdfast.errors import SourceChanged, UsageError
 from holdfast.spark.failures import translated
+from holdfast.spark.filesystem import files_for
 
 _STATEFUL: Final = re.compile(
     r"^[\s:+-]*~(Aggregate|Deduplicate\w*|FlatMapGroups\w*|TransformWith\w*|GlobalLimit"
@@ -41,6 +44,37 @@ def describe_source(source: StreamSource) -> str:
         if name.lower() in ("subscribe", "subscribepattern", "assign"):
             return f"{source.format} {value}"
     return source.format
+
+
+def refuse_vanished(spark: SparkSession, entries: Mapping[str, bytes], *, pipeline: str) -> None:
+    """Refuse to run an epoch whose files are gone: Spark would pass over them without a word.
+
+    `entries` are the new entries of the sources' logs, by their path. A compacted one repeats
+    those before it, which have been read.
+    """
+    for path, content in entries.items():
+        number = path.rpartition("/")[2].removesuffix(".compact")
+        for line in content.decode().splitlines()[1:]:
+            entry = _file_entry(line)
+            if entry is None or str(entry.get("batchId")) != number:
+                continue
+            # Spark writes a URI. So do local paths start here; Hadoop's own are not encoded.
+            place = str(entry["path"])
+            place = place if place.startswith("file:") else unquote(place)
+            if not files_for(spark, place).exists(place):
+                raise SourceChanged(
+                    f"{pipeline}: a file of the epoch that was begun is gone: {place}.",
+                    hint="Put it back.",
+                )
+
+
+def _file_entry(line: str) -> dict[str, Any] | None:
+    """An entry of a file source's log; other sources write what they like."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "path" in found else None
 
 
 def refuse_stateful(frame: DataFrame, *, pipeline: str) -> None:
