@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast.checkpoint import Checkpoints
 from holdfast.errors import CheckpointDamaged, CheckpointError, CheckpointMissing
 from holdfast.model import SinkPosition, SpoolEntry, Token
 
@@ -20,6 +21,11 @@ def token(epoch: int, generation: int = 1) -> Token:
 def waiting(*epochs: int) -> tuple[SpoolEntry, ...]:
     """Return the batches of these epochs as they wait in a spool."""
     return tuple(SpoolEntry(token(epoch), f"spool/{epoch}", 10, 100, START) for epoch in epochs)
+
+
+def tell(book: Checkpoints, sink: str, effect: str) -> None:
+    """Record that a sink heard of the newest roll-back."""
+    book.told(book.roll_backs()[0].to, sink, effect)
 
 
 def test_back_and_on(workshop: Workshop) -> None:
@@ -56,13 +62,13 @@ def test_telling_the_sinks(workshop: Workshop) -> None:
     found = book.open_roll_back()
     assert found is not None
     assert found.open_sinks == ("lake", "kafka")
-    book.told("lake", "removed 1 batch")
-    book.told("lake", "said twice")
-    book.told("nobody", "was not asked")
+    tell(book, "lake", "removed 1 batch")
+    tell(book, "lake", "said twice")
+    tell(book, "nobody", "was not asked")
     found = book.open_roll_back()
     assert found is not None
     assert (found.open_sinks, found.effects) == (("kafka",), {"lake": "removed 1 batch"})
-    book.told("kafka", "keeps what it has")
+    tell(book, "kafka", "keeps what it has")
     assert book.open_roll_back() is None
     (only,) = book.roll_backs()
     assert only.effects == {"lake": "removed 1 batch", "kafka": "keeps what it has"}
@@ -74,7 +80,7 @@ def test_roll_backs_are_remembered(workshop: Workshop) -> None:
     for _ in range(3):
         workshop.commit()
         workshop.roll_back(one, "lake")
-        workshop.checkpoints.told("lake", "done")
+        tell(workshop.checkpoints, "lake", "done")
     listed = workshop.checkpoints.roll_backs()
     assert [(each.from_version, each.to.generation) for each in listed] == [(4, 4), (3, 3), (2, 2)]
     assert all(each.open_sinks == () for each in listed)
@@ -130,16 +136,36 @@ def test_not_under_a_generation_that_delivered(workshop: Workshop) -> None:
 
 
 def test_not_before_the_sinks_were_told_of_the_last_one(workshop: Workshop) -> None:
-    """A sink would hear of the newest roll-back only, so the one before must be done."""
-    one, two, _ = workshop.commits(3)
-    workshop.roll_back(two, "lake", "kafka")
-    workshop.checkpoints.told("kafka", "done")
-    with pytest.raises(CheckpointError, match="lake could not be told of the roll-back to"):
-        workshop.roll_back(one, "lake", "kafka")
-    assert workshop.checkpoints.resolve("head") == two
-    workshop.checkpoints.told("lake", "done")
+    """A sink hears of the newest roll-back only: one that goes less far back has to wait."""
+    one = workshop.commits(3)[0]
     workshop.roll_back(one, "lake", "kafka")
-    assert workshop.checkpoints.resolve("head") == one
+    tell(workshop.checkpoints, "kafka", "done")
+    four, _ = workshop.commits(2)
+    with pytest.raises(CheckpointError, match="lake could not be told of the roll-back to"):
+        workshop.roll_back(four, "lake", "kafka")
+    tell(workshop.checkpoints, "lake", "done")
+    workshop.roll_back(four, "lake", "kafka")
+    assert workshop.checkpoints.resolve("head") == four
+
+
+def test_one_that_goes_further_back_stands_for_the_one_before(workshop: Workshop) -> None:
+    """It takes back all that the other did, so no sink has to hear of both."""
+    one, two, _ = workshop.commits(3)
+    workshop.roll_back(two, "lake")
+    workshop.roll_back(one, "lake")
+    found = workshop.checkpoints.open_roll_back()
+    assert found is not None
+    assert (found.to_version, found.open_sinks) == (1, ("lake",))
+
+
+def test_what_was_told_of_an_older_roll_back_does_not_count(workshop: Workshop) -> None:
+    """A process that was overtaken may report late; the newer roll-back is still open."""
+    one, two, _ = workshop.commits(3)
+    workshop.roll_back(two, "lake")
+    older = workshop.checkpoints.roll_backs()[0].to
+    workshop.roll_back(one, "lake")
+    workshop.checkpoints.told(older, "lake", "too late")
+    assert workshop.checkpoints.open_roll_back() is not None
 
 
 def test_not_to_an_abandoned_line(workshop: Workshop) -> None:

@@ -83,7 +83,7 @@ def test_gc(workshop: Workshop) -> None:
     other.activate()
     theirs = other.commit()
     workshop.objects.put("payments/files/orphan.run", b"12345")
-    workshop.objects.put("payments/manifests/000000000009-x.json", b"123")
+    workshop.objects.put("payments/manifests/000000000001-x.json", b"123")
     needed = workshop.objects.store("payments/files/log", b"log")
     workshop.checkpoints.intend(workshop.intent((needed,)), generation=1)
     before = workshop.files()
@@ -91,7 +91,7 @@ def test_gc(workshop: Workshop) -> None:
     assert workshop.files() == before
     assert set(dry.files) == {
         "payments/files/orphan.run",
-        "payments/manifests/000000000009-x.json",
+        "payments/manifests/000000000001-x.json",
     }
     assert dry.bytes == 8
     assert gc(workshop.checkpoints, dry_run=False) == dry

@@ -37,13 +37,14 @@ def delivery(spark: SparkSession) -> Deliveries:
         schema: str = "id long, v string",
         *,
         pipeline: str = PIPELINE,
+        batch: str = "",
     ) -> Delivery:
         columns = StructType.fromDDL(schema)
         values = [dict(zip(columns.names, row, strict=True)) for row in rows]
         # Through Arrow: the rows stay in the JVM, which spares a Python worker per partition.
         table = pa.Table.from_pylist(values, to_arrow_schema(columns))
         frame = spark.createDataFrame(table, columns)
-        return Delivery(Token(pipeline, generation, epoch), frame, frame.schema)
+        return Delivery(Token(pipeline, generation, epoch, batch), frame, frame.schema)
 
     return make
 

@@ -16,6 +16,8 @@ from holdfast.config.sinks import DeltaSink as Config
 from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.model import Token
 from holdfast.spark.sinks.delta import DeltaSink
+from holdfast.testing.sinks import PIPELINE as SUITE_PIPELINE
+from holdfast.testing.sinks import Row, SinkConformance
 
 from .conftest import PIPELINE, Crashing, Deliveries
 
@@ -37,10 +39,15 @@ def sink(spark: SparkSession, path: Path) -> Open:
     """Open the sink, as a new process would."""
 
     def make(*, name: str = "totals", pipeline: str = PIPELINE) -> DeltaSink:
-        config = Config.model_validate({"type": "delta", "name": name, "path": str(path)})
-        return DeltaSink(config, pipeline=pipeline, spark=spark)
+        return sink_at(path, spark, name=name, pipeline=pipeline)
 
     return make
+
+
+def sink_at(path: Path, spark: SparkSession, *, pipeline: str, name: str = "totals") -> DeltaSink:
+    """A sink that writes to a table."""
+    config = Config.model_validate({"type": "delta", "name": name, "path": str(path)})
+    return DeltaSink(config, pipeline=pipeline, spark=spark)
 
 
 def rows(path: Path, *columns: str) -> Counter[tuple[Any, ...]]:
@@ -53,6 +60,24 @@ def rows(path: Path, *columns: str) -> Counter[tuple[Any, ...]]:
 def version(path: Path) -> int:
     """The number of the newest commit."""
     return DeltaTable(str(path)).version()
+
+
+class TestTable(SinkConformance):
+    """The conformance suite over a Delta table."""
+
+    takes_rows_back = True
+
+    @pytest.fixture(autouse=True)
+    def _table(self, path: Path) -> None:
+        self.path = path
+
+    def open(self, spark: SparkSession) -> DeltaSink:
+        return sink_at(self.path, spark, pipeline=SUITE_PIPELINE)
+
+    def read(self) -> list[Row]:
+        if not self.path.exists():
+            return []
+        return [(i, name) for i, name in rows(self.path, "id", "name").elements()]
 
 
 def test_each_batch_is_one_commit(sink: Open, delivery: Deliveries, path: Path) -> None:
@@ -127,11 +152,25 @@ def test_a_process_that_was_overtaken_is_refused(
     old, new = sink(), sink()
     old.deliver(delivery(1, 1, [(1, "a")]))
     new.deliver(delivery(2, 2, [(2, "b")]))
-    with pytest.raises(SinkRefused, match="payments/1/2 comes too late"):
+    with pytest.raises(SinkRefused, match="epoch 2 of generation 1 comes too late"):
         old.deliver(delivery(1, 2, [(2, "zombie")]))
     with pytest.raises(SinkRefused, match="too late"):
         old.roll_back(Token(PIPELINE, 1, 0))
     assert rows(path) == Counter([(1, "a"), (2, "b")])
+
+
+def test_a_batch_whose_record_is_gone_is_known_by_its_epoch(
+    sink: Open, delivery: Deliveries, path: Path
+) -> None:
+    """Without the record that names the batch, the log's generation and epoch decide."""
+    sink().deliver(delivery(1, 1, [(1, "a")], batch="first"))
+    with pytest.raises(SinkRefused, match="other rows"):
+        sink().deliver(delivery(1, 1, [(1, "b")], batch="second"))
+    (record,) = path.glob("_holdfast/*/epochs/1-1.json")
+    record.unlink()
+    again = sink().deliver(delivery(1, 1, [(1, "a")], batch="first"))
+    assert (again.rows, again.repeated) == (None, True)
+    assert rows(path) == Counter([(1, "a")])
 
 
 def test_a_process_overtaken_during_its_write_does_not_commit(

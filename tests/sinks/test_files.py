@@ -15,6 +15,8 @@ from holdfast.config.sinks import FilesSink as Config
 from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.model import Token
 from holdfast.spark.sinks.files import FilesSink
+from holdfast.testing.sinks import PIPELINE as SUITE_PIPELINE
+from holdfast.testing.sinks import Row, SinkConformance
 
 from .conftest import PIPELINE, Crashing, Deliveries
 
@@ -35,12 +37,17 @@ def sink(spark: SparkSession, path: Path) -> Open:
     """Open the sink, as a new process would."""
 
     def make(*, name: str = "totals", pipeline: str = PIPELINE, **settings: Any) -> FilesSink:
-        config = Config.model_validate(
-            {"type": "files", "name": name, "path": str(path), **settings}
-        )
-        return FilesSink(config, pipeline=pipeline, spark=spark)
+        return sink_at(path, spark, name=name, pipeline=pipeline, **settings)
 
     return make
+
+
+def sink_at(
+    path: Path, spark: SparkSession, *, name: str, pipeline: str, **settings: Any
+) -> FilesSink:
+    """A sink that writes to a directory."""
+    config = Config.model_validate({"type": "files", "name": name, "path": str(path), **settings})
+    return FilesSink(config, pipeline=pipeline, spark=spark)
 
 
 @pytest.fixture
@@ -52,6 +59,24 @@ def read(spark: SparkSession, path: Path) -> Read:
         return Counter(map(tuple, frame.select(*(columns or ("id", "v"))).collect()))
 
     return rows
+
+
+class TestDirectory(SinkConformance):
+    """The conformance suite over a directory."""
+
+    takes_rows_back = True
+
+    @pytest.fixture(autouse=True)
+    def _directory(self, read: Read, path: Path) -> None:
+        self.rows, self.path = read, path
+
+    def open(self, spark: SparkSession) -> FilesSink:
+        return sink_at(self.path, spark, name="totals", pipeline=SUITE_PIPELINE)
+
+    def read(self) -> list[Row]:
+        if not list(self.path.glob("*/part-*")):
+            return []
+        return [(i, name) for i, name in self.rows("id", "name").elements()]
 
 
 def test_a_plain_reader_sees_every_epoch(sink: Open, read: Read, delivery: Deliveries) -> None:
@@ -138,7 +163,7 @@ def test_a_process_that_was_overtaken_is_refused(
     old, new = sink(), sink()
     old.deliver(delivery(1, 1, [(1, "a")]))
     old.deliver(delivery(1, 2, [(2, "b")]))
-    with pytest.raises(SinkRefused, match="payments/1/1 comes too late"):
+    with pytest.raises(SinkRefused, match="epoch 1 of generation 1 comes too late"):
         old.deliver(delivery(1, 1, [(1, "a")]))
     new.deliver(delivery(2, 3, [(3, "c")]))
     with pytest.raises(SinkRefused, match="too late"):
@@ -169,6 +194,56 @@ def test_a_process_overtaken_during_its_write_does_not_publish(
     finally:
         failpoints.observe(None)
     assert read() == Counter([(1, "a")])
+
+
+def test_an_epoch_that_was_published_meanwhile_stays(
+    sink: Open, read: Read, delivery: Deliveries, path: Path
+) -> None:
+    """Two ledgers that drive one directory do not take each other's epochs away."""
+    from holdfast import failpoints
+
+    slow, quick = sink(), sink()
+    slow.deliver(delivery(1, 1, [(1, "a")]))
+
+    def publish(step: str, _name: str) -> None:
+        if step == "files.staged":
+            failpoints.observe(None)
+            quick.deliver(delivery(1, 2, [(2, "quick")], batch="quick"))
+
+    failpoints.observe(publish)
+    try:
+        with pytest.raises(SinkRefused, match="other rows under epoch 2 of generation 1"):
+            slow.deliver(delivery(1, 2, [(2, "slow")], batch="slow"))
+    finally:
+        failpoints.observe(None)
+    assert sink().deliver(delivery(1, 2, [(2, "quick")], batch="quick")).repeated
+    assert read() == Counter([(1, "a"), (2, "quick")])
+    assert not (path / "_holdfast/abandoned").exists()
+
+
+def test_the_same_batch_is_published_once_by_two_at_a_time(
+    sink: Open, read: Read, delivery: Deliveries, path: Path
+) -> None:
+    """Whoever finds its batch published when it has written it leaves it alone."""
+    from holdfast import failpoints
+
+    slow, quick = sink(), sink()
+
+    def publish(step: str, _name: str) -> None:
+        if step == "files.staged":
+            failpoints.observe(None)
+            quick.deliver(delivery(1, 1, [(1, "a")], batch="same"))
+
+    slow.deliver(delivery(1, 0, []))
+    failpoints.observe(publish)
+    try:
+        receipt = slow.deliver(delivery(1, 1, [(1, "a")], batch="same"))
+    finally:
+        failpoints.observe(None)
+    assert (receipt.rows, receipt.repeated) == (1, True)
+    assert read() == Counter([(1, "a")])
+    assert not (path / "_holdfast/abandoned").exists()
+    assert not list((path / "_holdfast/staging").iterdir())
 
 
 @pytest.mark.parametrize("step", [None, "files.fenced", "files.retired", "files.rolled_back"])

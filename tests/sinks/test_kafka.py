@@ -47,10 +47,12 @@ def sink_for(cluster: KafkaCluster, spark: SparkSession, **settings: Any) -> Kaf
     return KafkaSink(config, pipeline=PIPELINE, spark=spark)
 
 
-def deliver(spark: SparkSession, sink: KafkaSink, query: str, epoch: int = 0) -> Receipt:
+def deliver(
+    spark: SparkSession, sink: KafkaSink, query: str, epoch: int = 0, batch: str = ""
+) -> Receipt:
     """Deliver what a query finds."""
     frame = spark.sql(query)
-    return sink.deliver(Delivery(token(epoch), frame, frame.schema))
+    return sink.deliver(Delivery(token(epoch, batch=batch), frame, frame.schema))
 
 
 def tokens(cluster: KafkaCluster) -> list[tuple[bytes, bytes]]:
@@ -100,12 +102,12 @@ def test_the_row_is_json(spark: SparkSession, cluster: KafkaCluster) -> None:
 
 def test_the_token_is_kept_in_a_topic(spark: SparkSession, cluster: KafkaCluster) -> None:
     """Tokens are written under the sink's transactional id, among those of others."""
-    deliver(spark, sink_for(cluster, spark), "select 1 id", epoch=7)
+    deliver(spark, sink_for(cluster, spark), "select 1 id", epoch=7, batch="0198-a")
     other = sink_for(cluster, spark, name="other")
     assert not deliver(spark, other, "select 1 id", epoch=3).repeated
     other.roll_back(token(2, generation=2))
     own, another = b"holdfast-shop/events", b"holdfast-shop/other"
-    assert tokens(cluster) == [(own, b"1/7"), (another, b"1/3"), (another, b"2/2")]
+    assert tokens(cluster) == [(own, b"1/7/0198-a"), (another, b"1/3"), (another, b"2/2")]
     assert deliver(spark, sink_for(cluster, spark), "select 1 id", epoch=7).repeated
 
 
@@ -168,7 +170,7 @@ def test_an_older_token_fences_nobody(spark: SparkSession, cluster: KafkaCluster
     deliver(spark, sink_for(cluster, spark), "select 1 id", epoch=5)
     late = sink_for(cluster, spark)
     cluster.fail(INIT_PRODUCER_ID, KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    with pytest.raises(SinkRefused, match="comes after shop/1/5, which is newer"):
+    with pytest.raises(SinkRefused, match="the sink has taken epoch 5 of generation 1"):
         deliver(spark, late, "select 1 id", epoch=4)
 
 

@@ -24,6 +24,7 @@ from holdfast.model import Token
 from holdfast.spark.sinks import postgres_batches, postgres_staging
 from holdfast.spark.sinks.contract import Delivery, Receipt
 from holdfast.spark.sinks.postgres import PostgresSink
+from holdfast.testing.sinks import Row, SinkConformance
 from postgres.server import PASSWORD, USER, Server, find_programs, free_port, running_server
 
 from .postgres_server import outage, stopped_at_the_end
@@ -120,8 +121,30 @@ def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
-def deliver(sink: PostgresSink, frame: DataFrame, epoch: int = 1, generation: int = 1) -> Receipt:
-    return sink.deliver(Delivery(Token("shop", generation, epoch), frame, frame.schema))
+class TestTable(SinkConformance):
+    """The conformance suite over a table that rows are appended to."""
+
+    takes_rows_back = True
+    secrets = (PASSWORD,)
+
+    @pytest.fixture(autouse=True)
+    def _database(self, database: Database) -> None:
+        self.database = database
+
+    def open(self, spark: SparkSession) -> PostgresSink:
+        del spark
+        return self.database.sink(epoch_column="epoch")
+
+    def read(self) -> list[Row]:
+        if self.database.execute("SELECT to_regclass('public.orders')") == [(None,)]:
+            return []
+        return [(i, name) for i, name in self.database.execute("SELECT id, name FROM orders")]
+
+
+def deliver(
+    sink: PostgresSink, frame: DataFrame, epoch: int = 1, generation: int = 1, batch: str = ""
+) -> Receipt:
+    return sink.deliver(Delivery(Token("shop", generation, epoch, batch), frame, frame.schema))
 
 
 def keyed(mode: str, key: str) -> dict[str, Any]:
@@ -183,7 +206,7 @@ def test_overtaken(database: Database, generation: int, epoch: int) -> None:
     sink = database.sink()
     deliver(sink, database.orders(*FIRST), epoch=5, generation=2)
 
-    with pytest.raises(SinkRefused, match="overtaken"):
+    with pytest.raises(SinkRefused, match="comes too late"):
         deliver(sink, database.orders(*SECOND), epoch, generation)
 
     assert database.rows() == Counter(FIRST)
@@ -200,7 +223,7 @@ def test_overtaken_in_the_middle(database: Database, route: str) -> None:
             deliver(database.sink(), newer, epoch=1, generation=2)
 
     failpoints.observe(overtake)
-    with pytest.raises(SinkRefused, match="overtaken"):
+    with pytest.raises(SinkRefused, match="comes too late"):
         deliver(database.sink(), database.orders(*FIRST), epoch=1, generation=1)
 
     assert database.rows() == Counter(SECOND)
@@ -223,7 +246,7 @@ def test_two_at_the_same_time(database: Database) -> None:
         gate.commit()
 
         assert newer.result(30) == Receipt(2)
-        with pytest.raises(SinkRefused, match="overtaken"):
+        with pytest.raises(SinkRefused, match="comes too late"):
             older.result(30)
     assert database.rows() == Counter([*FIRST, *SECOND])
 
@@ -250,6 +273,34 @@ def test_the_same_batch_from_two_processes(database: Database, route: str) -> No
 
     assert deliver(database.sink(), batch) == Receipt(3, repeated=True)
     assert database.rows() == Counter(FIRST)
+
+
+def test_other_rows_from_two_processes(database: Database, route: str) -> None:
+    """Of two ledgers that drive one table at the same time the slower one is refused."""
+    quick = database.orders(*SECOND)
+
+    def deliver_too(step: str, _: str) -> None:
+        if step == "postgres.staged":
+            failpoints.observe(None)
+            deliver(database.sink(), quick, batch="quick")
+
+    failpoints.observe(deliver_too)
+
+    with pytest.raises(SinkRefused, match="other rows under epoch 1 of generation 1"):
+        deliver(database.sink(), database.orders(*FIRST), batch="slow")
+    assert database.rows() == Counter(SECOND)
+
+
+def test_tokens_without_a_batch(database: Database) -> None:
+    """A table of tokens from before they named a batch is used as it is, and gets the column."""
+    batch = database.orders(*FIRST)
+    deliver(database.sink(), batch)
+    database.execute("ALTER TABLE holdfast.tokens DROP COLUMN batch")
+
+    assert deliver(database.sink(), batch, batch="first") == Receipt(3, repeated=True)
+    deliver(database.sink(), database.orders(*SECOND), epoch=2, batch="second")
+
+    assert database.execute("SELECT epoch, batch FROM holdfast.tokens") == [(2, "second")]
 
 
 class Crash(Exception):
@@ -625,9 +676,9 @@ def test_roll_back_by_epoch(database: Database) -> None:
 
     assert deliver(sink, database.orders((20, "rice", 1)), epoch=2, generation=2) == Receipt(1)
     assert database.rows() == Counter([(1, "tea", 1, 1), (20, "rice", 1, 2)])
-    with pytest.raises(SinkRefused, match="overtaken"):
+    with pytest.raises(SinkRefused, match="comes too late"):
         sink.roll_back(to)
-    with pytest.raises(SinkRefused, match="overtaken"):
+    with pytest.raises(SinkRefused, match="comes too late"):
         deliver(sink, database.orders((4, "tea", 1)), epoch=4, generation=1)
 
 

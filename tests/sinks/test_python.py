@@ -31,8 +31,8 @@ class Shelf:
 
     def __call__(self, frame: DataFrame, token: Token) -> int:
         """Take a batch, once, and in order."""
-        if self.last is not None and self.last.follows(token):
-            raise SinkRefused(f"{token} is late")
+        if not (token.follows(self.last) or token.repeats(self.last)):
+            raise SinkRefused(f"{token} is late, or has other rows")
         rows = [(row["id"], row["name"]) for row in frame.collect()]
         self.batches.setdefault(token, rows)
         self.last = token
@@ -60,6 +60,21 @@ class TestFunction(SinkConformance):
 
     def read(self) -> list[Row]:
         return [row for rows in self.shelf.batches.values() for row in rows]
+
+
+def test_a_function_tells_batches_apart(spark: SparkSession) -> None:
+    """A function that remembers its tokens sees other rows that come under one of them."""
+    shelf = Shelf()
+    frame = spark.createDataFrame([(1, "tea")], "id long, name string")
+    for batch, refused in (("0198-a", False), ("0198-a", False), ("0198-b", True)):
+        sink = PythonSink.of("shelf", shelf, idempotent=True)
+        delivery = Delivery(token(1, batch=batch), frame, frame.schema)
+        if refused:
+            with pytest.raises(SinkRefused, match="shop/1/1/0198-b is late, or has other rows"):
+                sink.deliver(delivery)
+        else:
+            sink.deliver(delivery)
+    assert list(shelf.batches) == [token(1, batch="0198-a")]
 
 
 @pytest.fixture

@@ -241,9 +241,10 @@ def test_a_token_that_is_none(
     spark: SparkSession, server: ValkeyServer, client: valkey.Valkey
 ) -> None:
     """What somebody else wrote where the token belongs is not taken for one."""
-    client.set("holdfast:shop:cache", "hello")
-    with pytest.raises(SinkRefused, match="is no token of Holdfast"):
-        deliver(spark, config(server), "select 1 id, 2 n")
+    for text in ("hello", "1/0hello"):
+        client.set("holdfast:shop:cache", text)
+        with pytest.raises(SinkRefused, match="is no token of Holdfast"):
+            deliver(spark, config(server), "select 1 id, 2 n", epoch=5)
 
 
 def test_the_rows_are_applied_once_by_two_at_a_time(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import shutil
+from collections import Counter
 
-from holdfast.errors import CheckpointError, CheckpointMissing
+import pytest
+from deltalake import DeltaTable
+
+from holdfast import failpoints
+from holdfast.checkpoint import repair
+from holdfast.errors import CheckpointError, CheckpointMissing, HoldfastError, SinkRefused
 from holdfast.model import Token
 
 from .test_outages import SWITCHED, rows, switch, switched, taken
@@ -185,9 +191,9 @@ def test_a_sink_that_is_down_is_told_before_its_next_batch(world: World) -> None
         done = project.roll_back("pay", "1")
         assert list(done.untold) == ["side"]
         assert done.record.open_sinks == ("side",)
-        with pytest.raises(CheckpointError, match="side"):
-            project.roll_back("pay", "1")
     world.run()
+    with world.project() as project, pytest.raises(CheckpointError, match="side"):
+        project.roll_back("pay", "4")
     switch(world, "side", on=True)
     world.add()
     world.run()
@@ -221,3 +227,110 @@ def test_tokens_after_a_roll_back_are_past_all_before() -> None:
     """An earlier epoch of a newer generation follows a later one of an older."""
     assert Token("p", 2, 1).follows(Token("p", 1, 9))
     assert not Token("p", 1, 9).follows(Token("p", 2, 1))
+
+
+def test_an_old_copy_of_everything_is_noticed(world: World) -> None:
+    """Generations and epochs count again, for other rows: a sink refuses; the way out is exact."""
+    world.add()
+    world.run()
+    shutil.copytree(world.root / ".holdfast", world.root / "backup")
+    world.add()
+    world.run()
+    shutil.rmtree(world.root / ".holdfast")
+    (world.root / "backup").rename(world.root / ".holdfast")
+    (world.root / "events" / "00001.json").rename(world.root / "00001.json")
+    world.add()
+    with pytest.raises(SinkRefused, match="other rows") as caught:
+        world.run()
+    assert "holdfast checkpoint repair pay" in caught.value.hint
+
+    (world.root / "00001.json").rename(world.root / "events" / "00001.json")
+    with world.project() as project:
+        repair(project.checkpoints("pay"))
+        project.roll_back("pay", "latest")
+    world.run()
+    assert world.lake() == world.expected()
+
+
+def test_an_old_copy_of_the_ledger_alone_is_refused(world: World) -> None:
+    """Newer checkpoints lie beside it: nothing is run, and none of them is removed."""
+    world.add()
+    world.run()
+    ledger = world.root / ".holdfast" / "ledger.db"
+    shutil.copy(ledger, world.root / "old.db")
+    for _ in range(3):
+        world.add()
+    world.run()
+    for place in ledger.parent.glob("ledger.db*"):
+        place.unlink()
+    shutil.copy(world.root / "old.db", ledger)
+    manifests = sorted((ledger.parent / "checkpoints/pay/manifests").iterdir())
+
+    with pytest.raises(CheckpointError, match="old copy"):
+        world.run()
+    assert sorted((ledger.parent / "checkpoints/pay/manifests").iterdir()) == manifests
+    ledger.unlink()
+    with world.project() as project:
+        repair(project.checkpoints("pay"))
+    world.add()
+    world.run()
+    assert world.lake() == world.expected()
+
+
+def test_a_lost_ledger_with_an_epoch_under_way(world: World) -> None:
+    """Sinks forget an epoch they took before the ledger was lost: it comes as a new batch."""
+    world.configure(FILES, sink("table", "delta", path="table"))
+    world.add()
+    world.run()
+    world.add()
+
+    def stop(step: str, _subject: str) -> None:
+        if step == "stream.decided":
+            raise HoldfastError("on purpose")
+
+    failpoints.observe(stop)
+    with pytest.raises(HoldfastError, match="on purpose"):
+        world.run()
+    failpoints.observe(None)
+    for place in (world.root / ".holdfast").glob("ledger.db*"):
+        place.unlink()
+    with world.project() as project:
+        repair(project.checkpoints("pay"))
+    world.run()
+
+    table = DeltaTable(world.root / "table").to_pyarrow_table().to_pylist()
+    assert world.lake() == world.expected()
+    assert Counter((r["id"], r["merchant"], r["paise"]) for r in table) == world.expected()
+
+
+def test_a_sink_that_was_away_has_a_hole_that_is_told(world: World) -> None:
+    """Taken out of the configuration and put back, it misses what came meanwhile, and says so."""
+    side = sink("second", "files", path="second")
+    world.configure(FILES, side)
+    world.add()
+    world.run()
+    world.configure(FILES)
+    world.add()
+    world.add()
+    world.run()
+    world.configure(FILES, side)
+    world.add()
+    world.run()
+
+    assert any("second was not part of the pipeline for 2 epochs" in n for n in world.watcher.notes)
+    with world.project() as project:
+        assert project.checkpoints("pay").sink_positions()["second"].dropped_count == 2
+    assert sum(world.lake(path="second").values()) == 10
+
+
+def test_changed_transforms_with_an_epoch_under_way_are_told(world: World) -> None:
+    """The same token may mean other rows then, and the way out is named."""
+    world.add()
+    (world.root / "failing.py").write_text("def f(frame):\n    return 1 / 0\n")
+    world.configure(keys='python = "failing:f"')
+    with pytest.raises(HoldfastError, match="ZeroDivisionError"):
+        world.run()
+    world.configure()
+    world.run()
+
+    assert any("transforms changed while epoch 0" in note for note in world.watcher.notes)

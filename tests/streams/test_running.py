@@ -151,6 +151,26 @@ def test_a_function_that_raises_is_named(world: World) -> None:
         world.run()
 
 
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("def f(frame):\n    return frame.select('nope')\n", r"nope.*wrong\.py:2"),
+        ("def f(frame:\n", r"SyntaxError.*wrong\.py"),
+        ("raise NameError('x')\n", r"NameError: x.*wrong\.py:1"),
+        ("f = 3\n", r"wrong:f is a int, not a function"),
+        ("def g(frame): ...\n", r"has no f"),
+    ],
+)
+def test_mistakes_in_a_users_module_are_the_users(world: World, module: str, said: str) -> None:
+    """Whatever is wrong with it is told with its place, and never called a mistake of ours."""
+    (world.root / "wrong.py").write_text(module)
+    world.configure(keys='python = "wrong:f"')
+    world.add()
+
+    with pytest.raises(TransformFailed, match=said):
+        world.run()
+
+
 def test_a_missing_source_is_refused_at_first(world: World) -> None:
     """A path that never was there is a mistake, not an outage."""
     world.configure(source='{ format = "json", path = "nowhere", schema = "id long" }')

@@ -5,6 +5,7 @@ from holdfast.checkpoint.collecting import gc
 from holdfast.checkpoint.committing import STEPS
 from holdfast.checkpoint.comparing import Difference, Moved, MovedSink, MovedState, diff
 from holdfast.checkpoint.manifest import manifest_key
+from holdfast.checkpoint.outdated import refuse_old_copy
 from holdfast.checkpoint.repairing import repair
 from holdfast.checkpoint.schemas import schema_changes, type_name
 from holdfast.checkpoint.values import Removed, Repair, Restored, Verification
@@ -25,6 +26,7 @@ __all__ = [
     "gc",
     "manifest_key",
     "next_version",
+    "refuse_old_copy",
     "repair",
     "schema_changes",
     "type_name",

@@ -23,6 +23,7 @@ from holdfast.model import (
     RollBack,
     SchemaEntry,
     SinkPosition,
+    Token,
 )
 from holdfast.objects import ObjectStore
 
@@ -176,9 +177,9 @@ class Checkpoints:
             sinks=sinks,
         )
 
-    def told(self, sink: str, effect: str) -> None:
-        """Record that a sink was told of the newest roll-back, and what it did."""
-        rolling_back.told(self.records, self.pipeline, sink, effect)
+    def told(self, to: Token, sink: str, effect: str) -> None:
+        """Record that a sink was told of the roll-back to `to`, and what it did."""
+        rolling_back.told(self.records, to, sink, effect)
 
     def open_roll_back(self) -> RollBack | None:
         """The newest roll-back, if there are sinks that have still to be told of it."""

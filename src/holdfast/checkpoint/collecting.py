@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from holdfast.checkpoint.book import Checkpoints
+from holdfast.checkpoint.outdated import refuse_old_copy
 from holdfast.checkpoint.retention import named_by
 from holdfast.checkpoint.values import Removed
 from holdfast.errors import CheckpointError
@@ -23,6 +24,7 @@ def gc(checkpoints: Checkpoints, *, dry_run: bool, generation: int | None = None
     for as long as it goes on; `generation` is that of a caller who has it already.
     """
     records, pipeline = checkpoints.records, checkpoints.pipeline
+    refuse_old_copy(checkpoints)
     if dry_run:
         return _removed(_unnamed(checkpoints))
     if generation is not None:

@@ -14,13 +14,15 @@ from holdfast.checkpoint.committing import (
     remember_sinks,
 )
 from holdfast.checkpoint.manifest import decode, entry_of, manifest_key, manifests_of
+from holdfast.checkpoint.rolling_back import remember
 from holdfast.checkpoint.schemas import schema_changes
 from holdfast.errors import CheckpointError
 from holdfast.ledger import Transaction
-from holdfast.model import BatchSchema, Checkpoint, CheckpointEntry, Head
+from holdfast.ledger.records import Records
+from holdfast.model import BatchSchema, Checkpoint, CheckpointEntry, Head, RollBack, Token
 from holdfast.objects import describe
 
-_SPARE_GENERATIONS: Final = 100
+SPARE_GENERATIONS: Final = 100
 """A lost ledger may have given out generations that no checkpoint was committed under."""
 
 
@@ -119,7 +121,7 @@ def _write(
     remember_sinks(records, change, pipeline, head.checkpoint.sinks)
     forget_intent(records, change, pipeline)
     seen = max(_newest_generation(each.checkpoint) for each in kept)
-    generation = records.leases.raise_to(change, pipeline, seen + _SPARE_GENERATIONS)
+    generation = records.leases.raise_to(change, pipeline, seen + SPARE_GENERATIONS)
     records.heads.put(
         change,
         pipeline,
@@ -134,7 +136,28 @@ def _write(
         ),
     )
     records.heads.prune(change, pipeline, KEPT_HEADS)
+    _forget_begun(records, change, head.checkpoint, generation)
     return generation
+
+
+def _forget_begun(records: Records, change: Transaction, head: Checkpoint, generation: int) -> None:
+    """Have the sinks forget an epoch that the lost ledger had begun: some may have it.
+
+    It will run again under another token, as a new batch.
+    """
+    done = RollBack(
+        pipeline=head.pipeline,
+        from_checkpoint=head.checkpoint_id,
+        from_version=head.version,
+        to_checkpoint=head.checkpoint_id,
+        to_version=head.version,
+        to=Token(head.pipeline, generation, head.epoch),
+        actor="repair",
+        note="the ledger was lost",
+        at=records.ledger.clock(),
+        open_sinks=tuple(head.sinks),
+    )
+    remember(records, change, done)
 
 
 def _newest_generation(checkpoint: Checkpoint) -> int:

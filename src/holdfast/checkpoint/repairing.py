@@ -5,8 +5,8 @@ from __future__ import annotations
 from holdfast.checkpoint import restoring
 from holdfast.checkpoint.book import Checkpoints
 from holdfast.checkpoint.line import version_key
-from holdfast.checkpoint.manifest import manifests_of
-from holdfast.checkpoint.rebuilding import rebuild
+from holdfast.checkpoint.outdated import old_copy
+from holdfast.checkpoint.rebuilding import SPARE_GENERATIONS, rebuild
 from holdfast.checkpoint.values import Repair
 from holdfast.errors import CheckpointDamaged, CheckpointError
 from holdfast.model import CheckpointEntry, Head
@@ -18,6 +18,9 @@ def repair(checkpoints: Checkpoints) -> Repair:
     With a ledger, manifests are written again from its copies, and its copies from manifests.
     Without one, its records are rebuilt from the manifests. A damaged manifest that nobody has a
     copy of is named and left alone, like every damaged file.
+
+    Either way the next run has a generation that no sink has seen, even if the ledger is an old
+    copy.
     """
     done: list[str] = []
     problems: list[str] = []
@@ -29,7 +32,8 @@ def repair(checkpoints: Checkpoints) -> Repair:
     else:
         for entry in checkpoints.entries():
             _repair_manifest(checkpoints, entry, done, problems)
-        _report_newer(checkpoints, head, problems)
+        problems += [sentence for sentence in (old_copy(checkpoints, head),) if sentence]
+        _skip_generations(checkpoints, head)
     line = checkpoints.line()
     if checkpoints.head() is not None and not line:
         problems.append("The head is a checkpoint that is not in the ledger.")
@@ -61,20 +65,12 @@ def _repair_manifest(
         done.append(f"The ledger has a copy of the manifest of version {entry.version} again.")
 
 
-def _report_newer(checkpoints: Checkpoints, head: Head, problems: list[str]) -> None:
-    """Notice a ledger that is older than the checkpoints: somebody put an old copy back."""
-    beyond = []
-    for info in checkpoints.objects.list(manifests_of(checkpoints.pipeline)):
-        number = info.key.rpartition("/")[2].partition("-")[0]
-        # One version may be beyond: its epoch ended between manifest and ledger.
-        if number.isdigit() and int(number) > head.newest_version + 1:
-            beyond.append(info.key)
-    if beyond:
-        problems.append(
-            f"There are {len(beyond)} manifests of versions the ledger has not come to yet, up to "
-            f"{beyond[-1]}: it seems to be an old copy. To go on from the newest of them, move "
-            "the ledger away and repair again."
-        )
+def _skip_generations(checkpoints: Checkpoints, head: Head) -> None:
+    """Leave out the generations that sinks may know from a ledger this one is an old copy of."""
+    records, pipeline = checkpoints.records, checkpoints.pipeline
+    with records.ledger.writing() as change:
+        given = max(head.generation, records.leases.generation(change, pipeline))
+        records.leases.raise_to(change, pipeline, given + SPARE_GENERATIONS)
 
 
 def _is_whole(checkpoints: Checkpoints, entry: CheckpointEntry, problems: list[str]) -> bool:

@@ -36,7 +36,7 @@ def roll_back(
             raise gone(pipeline, to.version)
         if line is not None:
             check_line(pipeline, to.version, line)
-        _check_told(records, change, pipeline, sinks)
+        _check_told(records, change, to, sinks)
         _check_generation(records, change, head, pipeline, generation)
         moved = replace(
             head,
@@ -63,7 +63,7 @@ def roll_back(
             at=moved.moved_at,
             open_sinks=tuple(sinks),
         )
-        _remember(records, change, done)
+        remember(records, change, done)
     return done
 
 
@@ -75,15 +75,17 @@ def gone(pipeline: str, version: int) -> CheckpointMissing:
     )
 
 
-def told(records: Records, pipeline: str, sink: str, effect: str) -> None:
-    """Take a sink off the list of those that have still to be told."""
+def told(records: Records, to: Token, sink: str, effect: str) -> None:
+    """Take a sink off the list of those that have still to be told of the roll-back to `to`."""
+    pipeline = to.pipeline
     with records.ledger.writing() as change:
         newest = records.rollbacks.get(change, pipeline)
-        if newest is None or sink not in newest.open_sinks:
+        # Of an older one it may hear late, from a process that was overtaken.
+        if newest is None or newest.to != to or sink not in newest.open_sinks:
             return
         left = tuple(name for name in newest.open_sinks if name != sink)
         effects = {**newest.effects, sink: effect}
-        _remember(records, change, replace(newest, open_sinks=left, effects=effects))
+        remember(records, change, replace(newest, open_sinks=left, effects=effects))
 
 
 def roll_backs(records: Records, pipeline: str) -> list[RollBack]:
@@ -107,11 +109,15 @@ def check_line(pipeline: str, version: int, line: Collection[int]) -> None:
         )
 
 
-def _check_told(records: Records, change: Transaction, pipeline: str, sinks: Sequence[str]) -> None:
+def _check_told(
+    records: Records, change: Transaction, to: Checkpoint, sinks: Sequence[str]
+) -> None:
+    pipeline = to.pipeline
     newest = records.rollbacks.get(change, pipeline)
     untold = [name for name in sinks if newest is not None and name in newest.open_sinks]
-    if newest is not None and untold:
-        # It would hear of this one only, and keep batches that the one before took back.
+    if newest is not None and untold and to.epoch > newest.to.epoch:
+        # It would hear of this one only, and keep batches that the one before took back. One
+        # that goes back at least as far takes back all that the one before did.
         raise CheckpointError(
             f"Pipeline {pipeline} cannot be rolled back again yet: {', '.join(untold)} could not "
             f"be told of the roll-back to version {newest.to_version} so far.",
@@ -133,7 +139,7 @@ def _check_generation(
         )
 
 
-def _remember(records: Records, change: Transaction, done: RollBack) -> None:
+def remember(records: Records, change: Transaction, done: RollBack) -> None:
     records.rollbacks.put(change, done.pipeline, done)
     records.rollbacks.prune(change, done.pipeline, KEPT_ROLL_BACKS)
 

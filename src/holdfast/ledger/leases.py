@@ -97,6 +97,11 @@ class Leases:
         _LEASES.prune(change, pipeline, _KEPT_VERSIONS)
         return generation
 
+    def generation(self, view: Transaction, pipeline: str) -> int:
+        """The newest generation that was given out; 0 before the first."""
+        current = _LEASES.get(view, pipeline)
+        return 0 if current is None else current.generation
+
     def holder(self, pipeline: str) -> Lease | None:
         """Who holds the pipeline now, if anyone does."""
         with self._ledger.reading() as view:

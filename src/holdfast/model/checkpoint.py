@@ -181,6 +181,8 @@ class Intent:
     positions: tuple[SourcePosition, ...]
     spark: SparkLog
     source: str
+    transforms: str = ""
+    """A digest of what is done to the rows; with another one the same token means other rows."""
 
 
 @dataclass(frozen=True, slots=True)

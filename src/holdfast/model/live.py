@@ -16,8 +16,6 @@ class Live:
     run_id: str
     state: LiveState
     since: datetime
-    epoch: int | None = None
-    """The epoch in flight."""
     waiting: dict[str, str] = field(default_factory=dict)
     """What is waited for, by sink, or `source`: the error in one sentence."""
     retry_at: datetime | None = None

@@ -39,9 +39,9 @@ FIRST: list[Row] = [(1, "tea"), (2, None), (3, 'Jürgen\'s ☕ \\ "x"\n{y}')]
 SECOND: list[Row] = [(4, "milk"), (5, "")]
 
 
-def token(epoch: int, generation: int = 1) -> Token:
-    """A token of the suite's pipeline."""
-    return Token(PIPELINE, generation, epoch)
+def token(epoch: int, generation: int = 1, batch: str = "") -> Token:
+    """A token of the suite's pipeline; without a batch it is that of a roll-back."""
+    return Token(PIPELINE, generation, epoch, batch)
 
 
 class AtLeastOnceConformance:
@@ -159,9 +159,11 @@ class AtLeastOnceConformance:
         rows: Sequence[Row],
         *,
         generation: int = 1,
+        batch: str = "",
     ) -> Receipt:
         frame = spark.createDataFrame(list(rows), "id long, name string").coalesce(1)
-        return sink.deliver(Delivery(token(epoch, generation), frame, frame.schema))
+        named = token(epoch, generation, batch or f"{generation}-{epoch}-once")
+        return sink.deliver(Delivery(named, frame, frame.schema))
 
     def _found(self) -> list[Row]:
         return sorted(self.read(), key=lambda row: (row[0], row[1] or ""))
@@ -172,7 +174,8 @@ class SinkConformance(AtLeastOnceConformance):
 
     guarantee = "exactly_once"
     says_repeated: ClassVar[bool] = True
-    """It knows, and says, that it did nothing for a token that came again."""
+    """It knows, and says, that it did nothing for a token that came again. A sink that does not
+    leaves it to the server, and knows its last token only as long as it is open."""
 
     def test_a_batch_comes_again(self, spark: SparkSession, sink: Sink) -> None:
         """A token that comes again changes nothing, in the same process or after a crash."""
@@ -195,6 +198,28 @@ class SinkConformance(AtLeastOnceConformance):
             with self._opened(spark) as overtaken, pytest.raises(SinkRefused):
                 self._deliver(spark, overtaken, epoch, SECOND, generation=generation)
         assert self._found() == sorted(FIRST)
+
+    def test_other_rows_of_the_same_epoch_are_refused(
+        self, spark: SparkSession, sink: Sink
+    ) -> None:
+        """An older copy of a ledger counts the same epochs again; its rows are not a replay."""
+        self._deliver(spark, sink, 1, FIRST, generation=2, batch="first")
+        with pytest.raises(
+            SinkRefused, match="other rows under epoch 1 of generation 2"
+        ) as refused:
+            self._deliver(spark, sink, 1, SECOND, generation=2, batch="second")
+        assert f"holdfast checkpoint repair {PIPELINE}" in refused.value.hint
+        if self.says_repeated:
+            with self._opened(spark) as restored, pytest.raises(SinkRefused, match="other rows"):
+                self._deliver(spark, restored, 1, SECOND, generation=2, batch="second")
+        assert self._found() == sorted(FIRST)
+        with self._opened(spark) as restarted:
+            for same in (sink, restarted):
+                receipt = self._deliver(spark, same, 1, FIRST, generation=2, batch="first")
+                assert receipt.repeated == self.says_repeated
+            assert self._found() == sorted(FIRST)
+            self._deliver(spark, restarted, 2, SECOND, generation=2)
+        assert self._found() == sorted(FIRST + SECOND)
 
     def test_a_roll_back_fences(self, spark: SparkSession, sink: Sink) -> None:
         """After a roll-back the old generation is refused, and the new one's own token repeats."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.config import StreamPipeline, source_options
+from holdfast.model import Checkpoint, SinkPosition
 from holdfast.pipelines.streams.epochs import EpochSettings
 from holdfast.pipelines.streams.job import StreamJob
 from holdfast.pipelines.streams.outlets import Outlet
@@ -26,19 +31,36 @@ if TYPE_CHECKING:
     from holdfast.spark.sinks.contract import Sink
 
 
-def open_sinks(job: StreamJob) -> dict[str, Sink]:
-    """The sinks of a job, by name."""
-    return {
-        config.name: job.sinks.get(config.name)
-        or open_sink(config, pipeline=job.name, spark=job.spark)
-        for config in job.pipeline.sinks
-    }
+def open_sinks(job: StreamJob, closing: ExitStack) -> dict[str, Sink]:
+    """The sinks of a job, by name, closed with the stack."""
+    sinks: dict[str, Sink] = {}
+    for config in job.pipeline.sinks:
+        given = job.sinks.get(config.name)
+        sink = given or open_sink(config, pipeline=job.name, spark=job.spark)
+        closing.callback(sink.close)
+        sinks[config.name] = sink
+    return sinks
 
 
-def make_outlets(job: StreamJob, sinks: Mapping[str, Sink]) -> tuple[Outlet, ...]:
-    """The sinks with what the ledger knows of them, roll-backs they have to hear of included."""
+def make_outlets(
+    job: StreamJob, sinks: Mapping[str, Sink], last: Checkpoint | None
+) -> tuple[tuple[Outlet, ...], tuple[str, ...]]:
+    """The sinks with what the ledger knows of them, roll-backs they have to hear of included.
+
+    The second value says which of them missed batches while they were not in the pipeline.
+    """
     spools = Spools(job.spark, job.spool_location, job.clock)
     positions = job.checkpoints.sink_positions()
+    missed: list[str] = []
+    for name, position in positions.items():
+        gap = _missed(position, last, name) if name in sinks else 0
+        if gap and last is not None:
+            missed.append(
+                f"Sink {name} was not part of the pipeline for {gap} epochs, up to {last.epoch}: "
+                "it does not get those batches."
+            )
+            count = position.dropped_count + gap
+            positions[name] = replace(position, delivered=last.token, dropped_count=count)
     outlets = [
         Outlet(sinks[config.name], config, positions.get(config.name), spools)
         for config in job.pipeline.sinks
@@ -47,7 +69,14 @@ def make_outlets(job: StreamJob, sinks: Mapping[str, Sink]) -> tuple[Outlet, ...
     for outlet in outlets:
         if roll_back is not None and outlet.name in roll_back.open_sinks:
             outlet.must_roll_back(roll_back.to, job.checkpoints.told)
-    return tuple(outlets)
+    return tuple(outlets), tuple(missed)
+
+
+def _missed(position: SinkPosition, last: Checkpoint | None, name: str) -> int:
+    """How many epochs went by while a sink was taken out of the configuration."""
+    if last is None or name in last.sinks or position.delivered is None:
+        return 0
+    return max(0, last.epoch - position.delivered.epoch)
 
 
 def make_policy(pipeline: StreamPipeline) -> Policy:
@@ -89,6 +118,13 @@ def make_transform(job: StreamJob) -> Transform:
     return transform
 
 
+def transform_digest(job: StreamJob) -> str:
+    """Tells whether the same things are done to the rows; functions count by their names."""
+    pipeline = job.pipeline
+    said = [pipeline.where, pipeline.select, pipeline.sql, pipeline.python, len(job.transforms)]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
 def epoch_settings(job: StreamJob, digest: str) -> EpochSettings:
     """What does not change while the job runs."""
     return EpochSettings(
@@ -96,6 +132,7 @@ def epoch_settings(job: StreamJob, digest: str) -> EpochSettings:
         run_id=job.run_id,
         generation=job.lease.generation,
         source=digest,
+        transforms=transform_digest(job),
         source_names=(describe_source(job.pipeline.source),) if job.stream is None else (),
         retain=job.pipeline.checkpoint.retain,
         on_schema_change=job.pipeline.on_schema_change,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.checkpoint import Checkpoints
 from holdfast.config.stream import OnSchemaChange, Retention
-from holdfast.errors import CheckpointError
+from holdfast.errors import CheckpointError, HoldfastError, LeaseLost
 from holdfast.failpoints import reach
 from holdfast.model import (
     BatchSchema,
@@ -34,6 +34,7 @@ from holdfast.model import (
 from holdfast.pipelines.identity import new_id
 from holdfast.pipelines.streams.delivering import Deliveries
 from holdfast.pipelines.streams.schemas import examine
+from holdfast.pipelines.streams.starting import open_intent
 from holdfast.spark.sinks.contract import Delivery
 from holdfast.spark.streaming.gate import Gate
 from holdfast.spark.streaming.offsets import positions, read_offsets
@@ -83,6 +84,8 @@ class EpochSettings:
     source: str
     """The digest of the source."""
     source_names: tuple[str, ...]
+    transforms: str
+    """The digest of what is done to the rows."""
     retain: Retention
     on_schema_change: OnSchemaChange
 
@@ -100,7 +103,8 @@ class Epochs:
         gate: Gate,
         *,
         watch: Watcher,
-        begun: Callable[[int], None],
+        begun: Callable[[], None],
+        trouble: Callable[[HoldfastError], None],
     ) -> None:
         self._settings = settings
         self._checkpoints = checkpoints
@@ -110,12 +114,18 @@ class Epochs:
         self._gate = gate
         self._watch = watch
         self._begun = begun
+        self._trouble = trouble
         self._head: Head | None = None
         self._last: Checkpoint | None = None
 
     def start_from(self, head: Head | None, last: Checkpoint | None) -> None:
         """Go on after a checkpoint."""
         self._head, self._last = head, last
+
+    @property
+    def head(self) -> Head | None:
+        """Where the pipeline is."""
+        return self._head
 
     @property
     def last(self) -> Checkpoint | None:
@@ -125,15 +135,23 @@ class Epochs:
     def run(self, frame: DataFrame, epoch: int) -> None:
         """Take a micro-batch from Spark's hands to a committed checkpoint."""
         with self._gate.entered():
-            if self._head is not None and epoch <= self._head.epoch:
-                return  # committed before; Spark had not been told
+            self._refuse_out_of_turn(epoch)
             started = time.monotonic()
-            self._begun(epoch)
+            self._begun()
             reach("stream.begun", self._settings.pipeline)
             intent = self._intend(epoch)
             reach("stream.intended", self._settings.pipeline)
             self._run(frame, intent, started)
             reach("stream.after", self._settings.pipeline)
+
+    def _refuse_out_of_turn(self, epoch: int) -> None:
+        expected = 0 if self._head is None else self._head.epoch + 1
+        if epoch != expected:
+            raise CheckpointError(
+                f"{self._settings.pipeline}: Spark began epoch {epoch} where epoch {expected} is "
+                "next.",
+                hint=f"Start the pipeline again: holdfast run {self._settings.pipeline}",
+            )
 
     def _run(self, frame: DataFrame, intent: Intent, started: float) -> None:
         settings = self._settings
@@ -164,7 +182,7 @@ class Epochs:
     def _intend(self, epoch: int) -> Intent:
         settings = self._settings
         before = self._last
-        known = self._checkpoints.intent()
+        known = open_intent(self._checkpoints, before)
         if known is not None and known.token.epoch == epoch:
             if known.spark.entries[f"offsets/{epoch}"] != self._scratch.offsets(epoch):
                 raise CheckpointError(
@@ -178,13 +196,14 @@ class Epochs:
         start = tuple(p.end for p in before.positions) if before is not None else ()
         end = read_offsets(log.entries[place], place=place)
         intent = Intent(
-            token=Token(settings.pipeline, settings.generation, epoch),
+            token=Token(settings.pipeline, settings.generation, epoch, new_id()),
             run_id=settings.run_id,
             created_at=self._checkpoints.records.ledger.clock(),
             parent=before.checkpoint_id if before is not None else None,
             positions=positions(settings.source_names, start, end),
             spark=log,
             source=settings.source,
+            transforms=settings.transforms,
         )
         self._checkpoints.intend(intent, generation=settings.generation)
         return intent
@@ -220,6 +239,15 @@ class Epochs:
         )
 
     def _after(self) -> None:
+        """Tidy up; what cannot be removed is told, but no reason to stop."""
+        try:
+            self._tidy()
+        except LeaseLost:
+            raise
+        except HoldfastError as error:
+            self._trouble(error)
+
+    def _tidy(self) -> None:
         for outlet in self._deliveries.outlets:
             outlet.clean()
         retain = self._settings.retain

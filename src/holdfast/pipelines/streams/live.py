@@ -21,11 +21,15 @@ class Board:
         self._shown: Live | None = None
         self._lock = threading.Lock()
 
+    @property
+    def state(self) -> LiveState | None:
+        """What was shown last."""
+        return None if self._shown is None else self._shown.state
+
     def show(
         self,
         state: LiveState,
         *,
-        epoch: int | None = None,
         waiting: Mapping[str, HoldfastError] | None = None,
         seconds: float | None = None,
     ) -> None:
@@ -41,7 +45,6 @@ class Board:
                 run_id=self._run_id,
                 state=state,
                 since=shown.since if same and shown is not None else now,
-                epoch=epoch,
                 waiting=said,
                 retry_at=None if seconds is None else now + timedelta(seconds=seconds),
             )

@@ -21,8 +21,8 @@ DRAIN_SECONDS: Final = 2.0
 """How long an epoch is held up by batches that waited for a sink that is back."""
 
 
-Told = Callable[[str, str], None]
-"""Called with the name of a sink and what it did about a roll-back."""
+Told = Callable[[Token, str, str], None]
+"""Called with a roll-back, the name of a sink, and what it did about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Outlet:
     def _tell(self) -> None:
         if self._untold is not None:
             to, told = self._untold
-            told(self.name, self.sink.roll_back(to))
+            told(to, self.name, self.sink.roll_back(to))
             self._untold = None
 
     def try_to_drain(self, seconds: float) -> None:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Final
 
 from holdfast.checkpoint import gc
 from holdfast.config import source_digest
 from holdfast.errors import (
+    CheckpointDamaged,
     DiskFull,
     HoldfastError,
     Interrupted,
     LeaseLost,
     LedgerError,
-    SourceChanged,
+    ObjectMissing,
     SourceError,
     Undelivered,
 )
-from holdfast.model import Failure, LiveState, Run, RunStatus
+from holdfast.model import Failure, LiveState, Run, RunStatus, StoredFile
+from holdfast.objects import describe
 from holdfast.pipelines.leasing import heartbeat
 from holdfast.pipelines.mistakes import unexpected
 from holdfast.pipelines.signals import noticing_interrupts
@@ -31,6 +33,7 @@ from holdfast.pipelines.streams.assembling import (
     make_stream,
     make_transform,
     open_sinks,
+    transform_digest,
 )
 from holdfast.pipelines.streams.delivering import Deliveries
 from holdfast.pipelines.streams.epochs import Epoch, Epochs
@@ -38,7 +41,14 @@ from holdfast.pipelines.streams.job import StreamJob, StreamProgress, StreamResu
 from holdfast.pipelines.streams.live import Board
 from holdfast.pipelines.streams.outlets import Outlet
 from holdfast.pipelines.streams.patience import Patience
-from holdfast.pipelines.streams.starting import LATEST, Start, choose_start, refuse_other_source
+from holdfast.pipelines.streams.starting import (
+    LATEST,
+    Start,
+    changed_transforms,
+    choose_start,
+    open_intent,
+    refuse_other_source,
+)
 from holdfast.spark.streaming.gate import Gate
 from holdfast.spark.streaming.query import MicroBatches
 from holdfast.spark.streaming.scratch import Scratch, new_files
@@ -94,11 +104,14 @@ class StreamRunner:
         except KeyboardInterrupt:
             self._finish(run, "interrupted", None)
             raise
-        except HoldfastError as error:
+        except Exception as failed:
+            named = self._named(failed)
             # The ledger may be what failed: the first error is the one to tell.
             with suppress(LedgerError, DiskFull):
-                self._finish(run, "failed", error)
-            raise
+                self._finish(run, "failed", named)
+            if named is failed:
+                raise
+            raise named from failed
         else:
             notes = self._notes
             run = self._finish(run, "success", None)
@@ -112,8 +125,8 @@ class StreamRunner:
 
     def _run(self, *, once: bool, start_from: str, accept_source: bool) -> None:
         job = self._job
-        sinks = open_sinks(job)
-        try:
+        with ExitStack() as closing:
+            sinks = open_sinks(job, closing)
             start = choose_start(
                 job.checkpoints,
                 start_from,
@@ -124,15 +137,14 @@ class StreamRunner:
             )
             digest = source_digest(job.pipeline)
             refuse_other_source(job.name, start, digest, accept=accept_source)
-            self._notes = start.notes
-            self._progress.started(job.name, start.entry, start.notes)
+            outlets, missed = make_outlets(job, sinks, start.checkpoint)
+            changed = changed_transforms(job.name, start, transform_digest(job))
+            self._notes = (*start.notes, *missed, *changed)
+            self._progress.started(job.name, start.entry, self._notes)
             if start.head is not None:
                 # What processes that were killed left behind.
                 gc(job.checkpoints, dry_run=False, generation=job.lease.generation)
-            self._deliver(start, digest, make_outlets(job, sinks), once=once)
-        finally:
-            for sink in sinks.values():
-                sink.close()
+            self._deliver(start, digest, outlets, once=once)
 
     def _deliver(
         self, start: Start, digest: str, outlets: tuple[Outlet, ...], *, once: bool
@@ -153,7 +165,8 @@ class StreamRunner:
             make_transform(job),
             self._gate,
             watch=self._watch,
-            begun=lambda epoch: self._board.show("running", epoch=epoch, waiting=deliveries.errors),
+            begun=lambda: self._board.show("running", waiting=deliveries.errors),
+            trouble=self._remark,
         )
         try:
             self._follow(start, scratch, epochs, deliveries, once=once)
@@ -182,22 +195,17 @@ class StreamRunner:
             seen_before = start.head is not None or self._epochs_done > 0
             if not isinstance(error, SourceError) or not seen_before:
                 raise error
-            if isinstance(error, SourceChanged):
-                error.hint = (
-                    "The epoch was begun with it: put it back. To go on without it, stop the run "
-                    f"and give the epoch up: holdfast checkpoint rollback {job.name} latest"
-                )
             if self._epochs_done > done_before:
                 patience.restored()
             delay = patience.delay()
             if delay is None:
                 raise error
             self._wait_for("waiting_for_source", {"source": error}, delay)
-            if self._pause(delay):
+            if self._pause(delay, deliveries):
                 return
             # From where this process got to: its checkpoint is in memory, whatever the disk says.
             start = Start(
-                job.checkpoints.head(), start.entry, epochs.last, job.checkpoints.intent()
+                epochs.head, start.entry, epochs.last, open_intent(job.checkpoints, epochs.last)
             )
 
     def _follow_once(
@@ -213,12 +221,11 @@ class StreamRunner:
         epochs.start_from(start.head, start.checkpoint)
         done = start.checkpoint.spark if start.checkpoint is not None else None
         begun = start.intent.spark if start.intent is not None else None
-        get = job.checkpoints.objects.get
-        scratch.rebuild(done, begun, lambda file: get(file.key))
+        scratch.rebuild(done, begun, self._fetch)
         try:
             refuse_vanished(
                 job.spark,
-                {path: get(file.key) for path, file in new_files(done, begun).items()},
+                {path: self._fetch(file) for path, file in new_files(done, begun).items()},
                 pipeline=job.name,
             )
             batches = MicroBatches(make_stream(job), epochs.run, name=job.name)
@@ -230,7 +237,8 @@ class StreamRunner:
             self._attend(batches, deliveries)
         finally:
             batches.stop()
-        error = self._named(batches.failure())
+        failure = batches.failure()
+        error = None if failure is None else self._named(failure)
         if self._lost:
             raise self._overtaken()
         if type(error) is Interrupted and self._gate.closing.is_set():
@@ -239,8 +247,23 @@ class StreamRunner:
             self._drain(deliveries, seconds=_LAST_DRAIN_SECONDS)
         return error
 
-    def _named(self, error: Exception | None) -> HoldfastError | None:
-        if error is None or isinstance(error, HoldfastError):
+    def _fetch(self, file: StoredFile) -> bytes:
+        """A file of Spark's log, as it was stored."""
+        objects = self._job.checkpoints.objects
+        try:
+            content = objects.get(file.key)
+        except ObjectMissing:
+            content = b""
+        if describe(file.key, content) != file:
+            raise CheckpointDamaged(
+                f"{file.key} in {objects.location} is damaged or gone.",
+                hint="If it belongs to an epoch that was begun and not committed, give that up: "
+                f"holdfast checkpoint rollback {self._job.name} latest",
+            )
+        return content
+
+    def _named(self, error: Exception) -> HoldfastError:
+        if isinstance(error, HoldfastError):
             return error
         job = self._job
         return unexpected(job.name, error, log_path=job.log_path, now=job.clock())
@@ -265,9 +288,11 @@ class StreamRunner:
     def _drain(self, deliveries: Deliveries, *, seconds: float) -> None:
         """Deliver what waits for sinks that are back, between two epochs."""
         job = self._job
+        drained = False
         for outlet in deliveries.outlets:
             if not outlet.has_work or outlet.resting:
                 continue
+            drained = True
             before = outlet.position
             outlet.try_to_drain(seconds)
             if outlet.position != before:
@@ -275,7 +300,8 @@ class StreamRunner:
                     outlet.name, outlet.position, generation=job.lease.generation
                 )
                 outlet.clean()
-        self._board.show("running", waiting=deliveries.errors)
+        if drained and self._board.state == "running":
+            self._board.show("running", waiting=deliveries.errors)
 
     def _watch(self, epoch: Epoch) -> None:
         self._epochs_done += 1
@@ -288,15 +314,23 @@ class StreamRunner:
         self._board.show(state, waiting=errors, seconds=seconds)
         self._progress.waiting(errors, seconds)
 
-    def _pause(self, seconds: float) -> bool:
+    def _pause(self, seconds: float, deliveries: Deliveries) -> bool:
         """Wait; whether the run is to stop instead of going on."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self._asked_to_stop():
                 self._gate.close()
             if self._gate.closing.wait(min(_TURN_SECONDS, max(0.0, end - time.monotonic()))):
+                if self._lost:
+                    raise self._overtaken()
                 return True
+            self._drain(deliveries, seconds=_TURN_SECONDS)
         return False
+
+    def _remark(self, error: HoldfastError) -> None:
+        """Keep what went wrong beside the work for the end of the run, each thing once."""
+        if error.message not in self._notes:
+            self._notes = (*self._notes, error.message)
 
     def _lease_lost(self) -> None:
         self._lost = True

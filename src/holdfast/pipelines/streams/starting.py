@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.checkpoint import Checkpoints
+from holdfast.checkpoint import Checkpoints, refuse_old_copy
 from holdfast.errors import CheckpointMissing, UsageError
 from holdfast.model import Checkpoint, CheckpointEntry, Head, Intent
 
@@ -48,7 +48,8 @@ def choose_start(
                 f"holdfast checkpoint repair {checkpoints.pipeline}. "
                 "To start from the beginning, set it to false.",
             )
-        return Start(None, None, None, checkpoints.intent())
+        return Start(None, None, None, open_intent(checkpoints, None))
+    refuse_old_copy(checkpoints)
     if reference != LATEST:
         wanted = checkpoints.resolve(reference)
         head = checkpoints.head()
@@ -77,10 +78,27 @@ def choose_start(
             f"{restored.entry.version} (epoch {restored.entry.epoch}). "
             f"See: holdfast checkpoint verify {checkpoints.pipeline}"
         )
-    intent = checkpoints.intent()
-    if intent is not None and intent.parent != restored.checkpoint.checkpoint_id:
-        intent = None  # of a line that is no longer followed
+    intent = open_intent(checkpoints, restored.checkpoint)
     return Start(checkpoints.head(), restored.entry, restored.checkpoint, intent, tuple(notes))
+
+
+def open_intent(checkpoints: Checkpoints, last: Checkpoint | None) -> Intent | None:
+    """The epoch that was begun after a checkpoint, unless it is of a line no longer followed."""
+    intent = checkpoints.intent()
+    parent = None if last is None else last.checkpoint_id
+    return intent if intent is not None and intent.parent == parent else None
+
+
+def changed_transforms(pipeline: str, start: Start, digest: str) -> tuple[str, ...]:
+    """Say so if what is done to the rows changed while an epoch was open."""
+    intent = start.intent
+    if intent is None or not intent.transforms or intent.transforms == digest:
+        return ()
+    return (
+        f"The transforms changed while epoch {intent.token.epoch} was under way: sinks that took "
+        "it before keep the rows of the old ones. To have all of them take the new ones: "
+        f"holdfast checkpoint rollback {pipeline} latest",
+    )
 
 
 def refuse_other_source(pipeline: str, start: Start, digest: str, *, accept: bool) -> None:
@@ -94,6 +112,6 @@ def refuse_other_source(pipeline: str, start: Start, digest: str, *, accept: boo
     raise UsageError(
         f"{pipeline} read another source up to {version} than the configuration names now.",
         hint="Its positions mean nothing to another source. Give the changed pipeline another "
-        "name. If it reads the same data, with other brokers or another filter, say so once: "
+        "name. If it reads the same data, by other brokers or options, say so once: "
         f"holdfast run {pipeline} --accept-source",
     )

@@ -140,7 +140,7 @@ class Versions:
                         f"Sink {name} has batches from before epoch {to.epoch} waiting for it.",
                         hint="They are delivered first when the pipeline runs again.",
                     )
-                self.checkpoints.told(name, sink.roll_back(done.to))
+                self.checkpoints.told(done.to, name, sink.roll_back(done.to))
             except HoldfastError as error:
                 untold[name] = error
         return RolledBack(self.checkpoints.roll_backs()[0], untold)

@@ -69,8 +69,9 @@ class Sink(ABC):
         """Take a batch durably: all of it, and only if its token follows the last one taken.
 
         An exactly-once sink keeps the last token in the same transaction as the rows. It answers
-        a token it has with `repeated`, and refuses (`SinkRefused`) one that lies before it: that
-        is a process which was overtaken.
+        a token it has with `repeated`, and refuses (`SinkRefused`) one that lies before it, which
+        is a process that was overtaken, and one of the same generation and epoch that names
+        another batch, which is another ledger. `refusals.repeated` decides for all of them.
         """
 
     def roll_back(self, to: Token) -> str:

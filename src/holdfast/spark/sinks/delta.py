@@ -20,8 +20,9 @@ from holdfast.spark.drift import Drift
 from holdfast.spark.filesystem import is_local, local_path
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
 from holdfast.spark.sinks.files_columns import drift_of, same_columns
-from holdfast.spark.sinks.files_failures import delivering, overtaken, refusing
+from holdfast.spark.sinks.files_failures import delivering, refusing
 from holdfast.spark.sinks.files_writing import FAST_COMMITTER
+from holdfast.spark.sinks.refusals import overtaken, repeated
 
 if TYPE_CHECKING:
     from holdfast.spark.sinks.delta_layout import DeltaLayout
@@ -66,11 +67,8 @@ class DeltaSink(Sink):
         token = delivery.token
         with delivering(f"{self.name}: writing epoch {token.epoch} to {self._path}"):
             try:
-                last = self._look()
-                self._refuse_late(token, last)
-                if token == last:
-                    record = self._layout.read_record(token)
-                    return Receipt(None if record is None else record.rows, repeated=True)
+                if self._stands(token, self._look()):
+                    return self._repeated(token)
                 return self._take(delivery)
             except BaseException:
                 self._table.forget()
@@ -127,7 +125,7 @@ class DeltaSink(Sink):
         if self._table.add_columns(columns, token):
             reach("delta.columns", self.name)
             self._table.forget()
-            self._refuse_late(token, self._look())
+            self._stands(token, self._look())
         self._table.commit(token, columns, adds=files)
         reach("delta.committed", self.name)
         return Receipt(sum(file.rows for file in files))
@@ -167,13 +165,21 @@ class DeltaSink(Sink):
             )
         return drift
 
-    def _refuse_late(self, token: Token, last: Token | None) -> None:
+    def _repeated(self, token: Token) -> Receipt:
+        record = self._layout.read_record(token)
+        if record is None:
+            return Receipt(None, repeated=True)
+        # The log has no room for the batch.
+        repeated(self.name, token, record.parsed_token)
+        return Receipt(record.rows, repeated=True)
+
+    def _stands(self, token: Token, last: Token | None) -> bool:
+        """Whether the table has this token; raises if it lies before the last one."""
         if token.pipeline != self._pipeline:
             raise SinkRefused(
                 f"{self.name}: the batch {token} is not of the pipeline {self._pipeline}."
             )
-        if token != last and not token.follows(last):
-            raise overtaken(self.name, token, last)
+        return repeated(self.name, token, last)
 
     def _refuse_rewritten(self, live: set[str], to: Token, last: Token) -> None:
         """Refuse to take back rows that other writers have put into other files."""

@@ -23,7 +23,7 @@ from holdfast.model import Guarantee, Token
 from holdfast.spark.filesystem import LocalFiles, files_for, is_pattern, join, local_path
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
 from holdfast.spark.sinks.files_columns import columns_after, same_columns
-from holdfast.spark.sinks.files_failures import delivering, overtaken
+from holdfast.spark.sinks.files_failures import delivering
 from holdfast.spark.sinks.files_layout import (
     COMMON_METADATA,
     Layout,
@@ -32,6 +32,7 @@ from holdfast.spark.sinks.files_layout import (
 )
 from holdfast.spark.sinks.files_record import FORMAT, SinkRecord, dump, read_record
 from holdfast.spark.sinks.files_writing import EpochWriter
+from holdfast.spark.sinks.refusals import overtaken, repeated
 
 
 class FilesSink(Sink):
@@ -80,8 +81,7 @@ class FilesSink(Sink):
         with delivering(f"{self.name}: writing epoch {token.epoch} to {self._shown}"):
             try:
                 self._look()
-                self._refuse_late(token)
-                if token == self._last:
+                if self._stands(token):
                     return self._repeated(token)
                 return self._take(delivery)
             except BaseException:
@@ -94,7 +94,7 @@ class FilesSink(Sink):
             self._look()
             record = self._record
             if record is not None and to.generation < record.generation:
-                raise overtaken(self.name, to, self._last or f"generation {record.generation}")
+                raise overtaken(self.name, to, self._last or record.generation)
             done = self._last is not None and not to.follows(self._last)
             if done and record is not None and record.retiring is None:
                 return f"{self._shown} is at epoch {to.epoch} or past it again: nothing to do."
@@ -142,9 +142,15 @@ class FilesSink(Sink):
         reach("files.staged", self.name)
         # Again: the write took its time, and a newer run may have begun meanwhile.
         self._look()
-        self._refuse_late(token)
+        self._stands(token)
         place = self._layout.epoch(token.epoch)
         if self._files.exists(place):
+            published = self._layout.manifest(token.epoch)
+            if published is not None and repeated(self.name, token, published.parsed_token):
+                # By another process, while this one wrote.
+                self._files.delete(staged)
+                self._last = published.parsed_token
+                return self._repeated(token)
             # Of an earlier generation, or a copy that was interrupted.
             self._layout.move_aside(token.epoch)
             reach("files.aside", self.name)
@@ -158,7 +164,7 @@ class FilesSink(Sink):
         if isinstance(self._files, LocalFiles):
             # Whoever published it may have been killed before the rename was durable.
             sync(local_path(self._path))
-        if manifest is None or manifest.parsed_token != token:
+        if manifest is None or not token.repeats(manifest.parsed_token):
             # The token of a roll-back: its rows came under an earlier one.
             return Receipt(None, repeated=True)
         return Receipt(manifest.rows, repeated=True)
@@ -223,16 +229,16 @@ class FilesSink(Sink):
         self._files.replace(part, join(self._path, COMMON_METADATA))
         self._files.delete(scratch)
 
-    def _refuse_late(self, token: Token) -> None:
+    def _stands(self, token: Token) -> bool:
+        """Whether `token` is the last one taken; raises if it must not be taken."""
         if token.pipeline != self._pipeline:
             raise SinkRefused(
                 f"{self.name}: the batch {token} is not of the pipeline {self._pipeline}."
             )
-        last, record = self._last, self._record
-        if last is not None and token != last and not token.follows(last):
-            raise overtaken(self.name, token, last)
+        known, record = repeated(self.name, token, self._last), self._record
         if record is not None and token.generation < record.generation:
-            raise overtaken(self.name, token, f"generation {record.generation}")
+            raise overtaken(self.name, token, record.generation)
+        return known
 
     def _refuse_path(self) -> None:
         if is_pattern(self._path):

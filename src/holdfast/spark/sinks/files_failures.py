@@ -72,11 +72,3 @@ def refusing() -> Iterator[None]:
         raise
     except HoldfastError as error:
         raise SinkRefused(error.message, hint=error.hint) from error
-
-
-def overtaken(sink: str, token: object, last: object) -> SinkRefused:
-    """Refuse a token that lies before the last one."""
-    return SinkRefused(
-        f"{sink}: the batch {token} comes too late: the sink has taken {last} since.",
-        hint="A newer run has taken over this pipeline; this one must stop.",
-    )

@@ -2,10 +2,13 @@
 
     POST /events HTTP/1.1
     Content-Type: application/json
-    Idempotency-Key: <pipeline>/<generation>/<epoch>/<sink>/<number of the request, from 0>
-    Holdfast-Token: <pipeline>/<generation>/<epoch>
+    Idempotency-Key: <pipeline>/<generation>/<epoch>/<batch>/<sink>/<number of the request, from 0>
+    Holdfast-Token: <pipeline>/<generation>/<epoch>/<batch>
 
     [{"id": 1, "name": "tea"}, ...]                 up to `batch_rows` rows
+
+Generation and epoch give the order; `batch`, a text of its own for every batch, keeps other rows
+from being taken for a replay after the ledger was restored from an older copy.
 
 With `idempotent` the server promises to do nothing for a key it has answered with 2xx, and rows
 are sorted by their JSON before they are cut into requests: the same batch makes the same requests
@@ -34,6 +37,7 @@ from holdfast.errors import SinkError, SinkRefused, SinkUnavailable
 from holdfast.model import Guarantee, Token
 from holdfast.spark.sinks.collecting import chunks, fetch, row_as_json
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
+from holdfast.spark.sinks.refusals import repeated
 
 _PASSING = (408, 425, 429)
 _OWN_HEADERS = ("idempotency-key", "holdfast-token", "content-length", "host")
@@ -105,11 +109,8 @@ class HttpSink(Sink):
 
     def deliver(self, delivery: Delivery) -> Receipt:
         token = delivery.token
-        if self._last is not None and self._last.follows(token):
-            raise SinkRefused(
-                f"{self.name}: {token} comes after {self._last}, which is newer.",
-                hint="Another run of this pipeline has taken over; stop this one.",
-            )
+        # Whether it has taken this one is the server's to know: it is sent again.
+        repeated(self.name, token, self._last)
         frame = delivery.frame.select(row_as_json(delivery.schema).alias("row"))
         if self._config.idempotent:
             frame = frame.orderBy("row")

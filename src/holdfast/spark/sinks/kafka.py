@@ -31,6 +31,7 @@ from holdfast.spark.sinks.collecting import as_text, chunks, fetch, rendering, r
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
 from holdfast.spark.sinks.kafka_errors import Overtaken, explain, explained
 from holdfast.spark.sinks.kafka_tokens import LOG, TokenTopic
+from holdfast.spark.sinks.refusals import repeated
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -85,7 +86,7 @@ class KafkaSink(Sink):
         columns = self._columns(delivery.frame, delivery.schema)
         with self._explained():
             producer = self._open(delivery.token)
-            if self._stands(delivery.token, self._last):
+            if repeated(self.name, delivery.token, self._last):
                 return Receipt(rows=None, repeated=True)
             with self._transaction(producer, delivery.token) as failures:
                 return Receipt(rows=self._send(producer, delivery.frame, columns, failures))
@@ -93,7 +94,7 @@ class KafkaSink(Sink):
     def roll_back(self, to: Token) -> str:
         with self._explained():
             producer = self._open(to)
-            if not self._stands(to, self._last):
+            if not repeated(self.name, to, self._last):
                 with self._transaction(producer, to):
                     pass
         return self.takes_back
@@ -112,7 +113,7 @@ class KafkaSink(Sink):
             tokens = self._tokens()
             tokens.ensure()
             # Before the next line ends the transactions of whoever overtook this process.
-            self._stands(token, tokens.read(settled=False))
+            repeated(self.name, token, tokens.read(settled=False))
             own = {
                 "transactional.id": self._id,
                 "transaction.timeout.ms": 300_000,
@@ -142,8 +143,7 @@ class KafkaSink(Sink):
             if producer.flush(self._seconds("delivery.timeout.ms", 120)) and not failures:
                 raise KafkaException(_timed_out())
             self._raise_first(producer, failures)
-            value = f"{token.generation}/{token.epoch}"
-            producer.produce(self._token_topic, value, self._id)
+            producer.produce(self._token_topic, token.short, self._id)
             producer.commit_transaction(self._timeout_s)
         except BaseException:
             # Whether a commit that was not answered took place, the next producer finds out.
@@ -190,15 +190,6 @@ class KafkaSink(Sink):
                 # The transaction had failed before: asked to commit, the client says why.
                 producer.commit_transaction(self._timeout_s)
             raise explain(self.name, self._config.brokers, failures[0])
-
-    def _stands(self, token: Token, last: Token | None) -> bool:
-        """Whether `token` is the last one taken; raises if it lies before that."""
-        if last is not None and last.follows(token):
-            raise SinkRefused(
-                f"{self.name}: {token} comes after {last}, which is newer.",
-                hint="Another run of this pipeline has taken over; stop this one.",
-            )
-        return token == last
 
     def _columns(self, frame: DataFrame, schema: StructType) -> list[Column]:
         """Key, value and headers, each a text or bytes."""

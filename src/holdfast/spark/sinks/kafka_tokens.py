@@ -1,7 +1,7 @@
 """The last token of every Kafka sink, in a compacted topic.
 
     holdfast-tokens      key   <transactional id of the sink>
-                         value <generation>/<epoch>
+                         value <generation>/<epoch>/<batch>, a roll-back's without the batch
 
 A token is written in the transaction of its rows and read back by a consumer that sees committed
 transactions only. The offsets of a consumer group could hold it too, but brokers forget those of

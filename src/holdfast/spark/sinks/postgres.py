@@ -91,8 +91,8 @@ class PostgresSink(Sink):
         # psycopg's `with` on a connection would hide the error that broke it.
         with explained(self._what), closing(self._place.connect()) as session:
             with session.transaction():
-                last = self._lock(session, token)
-                if last.token == token:
+                last = self._lock(session)
+                if self._tokens.repeated(token, last):
                     return Receipt(last.rows, repeated=True)
                 self._tokens.drop_staged(session, up_to=token)
                 columns = self._target.fit(session, frame.schema)
@@ -100,8 +100,8 @@ class PostgresSink(Sink):
             staged = self._batches.stage(frame, columns, self._plan(columns, token))
             failpoints.reach("postgres.staged", self.name)
             with session.transaction():
-                last = self._lock(session, token)
-                if last.token == token:
+                last = self._lock(session)
+                if self._tokens.repeated(token, last):
                     # Another process delivered the same batch meanwhile.
                     return Receipt(last.rows, repeated=True)
                 self._load(session, [column.name for column in columns], staged)
@@ -116,19 +116,17 @@ class PostgresSink(Sink):
             closing(self._place.connect()) as session,
             session.transaction(),
         ):
-            last = self._lock(session, to)
-            if last.token != to:
+            last = self._lock(session)
+            if not self._tokens.repeated(to, last):
                 self._tokens.drop_staged(session, up_to=to)
                 self._tokens.write(session, to, None)
             if not self._epoch_column:
                 return self.takes_back
             return self._delete_after(session, self._epoch_column, to.epoch)
 
-    def _lock(self, session: Session, token: Token) -> LastToken:
+    def _lock(self, session: Session) -> LastToken:
         prepare_transaction(session)
-        last = self._tokens.lock(session)
-        self._tokens.refuse_overtaken(token, last, self._what)
-        return last
+        return self._tokens.lock(session)
 
     def _with_epoch(self, frame: DataFrame, token: Token) -> DataFrame:
         name = self._epoch_column

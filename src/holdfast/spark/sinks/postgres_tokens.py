@@ -16,8 +16,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SinkRefused
 from holdfast.model import Token
+from holdfast.spark.sinks.refusals import repeated
 
 if TYPE_CHECKING:
     from holdfast.spark.sinks.postgres_place import Session
@@ -32,11 +32,18 @@ CREATE TABLE IF NOT EXISTS holdfast.tokens (
     sink text NOT NULL,
     generation bigint,
     epoch bigint,
+    batch text NOT NULL DEFAULT '',
     rows bigint,
     delivered_at timestamp with time zone,
     PRIMARY KEY (pipeline, sink)
 )
 """
+# Tables of the first versions were without it.
+_ADD_BATCH = "ALTER TABLE holdfast.tokens ADD COLUMN IF NOT EXISTS batch text NOT NULL DEFAULT ''"
+_BATCH = (
+    "(SELECT attnum FROM pg_attribute WHERE attrelid = to_regclass('holdfast.tokens') "
+    "AND attname = 'batch' AND NOT attisdropped)"
+)
 
 
 def take_turn_creating(session: Session) -> None:
@@ -65,46 +72,46 @@ class Tokens:
         Two processes that deliver to the same sink queue up here, and the second one sees what
         the first did.
         """
-        if not _is_there(session, "to_regclass('holdfast.tokens')"):
+        # Asked before, because it locks the table even if there is nothing to add.
+        if not _is_there(session, _BATCH):
             take_turn_creating(session)
             # Not IF NOT EXISTS: it asks for a right that a user with a schema need not have.
             if not _is_there(session, "to_regnamespace('holdfast')"):
                 session.execute("CREATE SCHEMA holdfast")
             session.execute(_CREATE_TOKENS)
+            session.execute(_ADD_BATCH)
         session.execute(
             "INSERT INTO holdfast.tokens (pipeline, sink) VALUES (%s, %s) ON CONFLICT DO NOTHING",
             (self.pipeline, self.sink),
         )
         found = session.execute(
-            "SELECT generation, epoch, rows FROM holdfast.tokens "
+            "SELECT generation, epoch, batch, rows FROM holdfast.tokens "
             "WHERE pipeline = %s AND sink = %s FOR UPDATE",
             (self.pipeline, self.sink),
         ).fetchone()
         assert found is not None, "it was inserted, and nobody deletes it while we wait"
-        generation, epoch, rows = found
+        generation, epoch, batch, rows = found
         if generation is None:
             return LastToken(None, None)
-        return LastToken(Token(self.pipeline, generation, epoch), rows)
+        return LastToken(Token(self.pipeline, generation, epoch, batch), rows)
 
-    def refuse_overtaken(self, token: Token, last: LastToken, what: str) -> None:
-        """Raise unless `token` is past the last one, or is it."""
-        if last.token is None or token == last.token or token.follows(last.token):
-            return
+    def repeated(self, token: Token, last: LastToken) -> bool:
+        """Whether `token` is the last one; raises if it must not be taken."""
         pipeline, sink = (name.replace("'", "''") for name in (self.pipeline, self.sink))
-        raise SinkRefused(
-            f"{what}: it has taken epoch {last.token.epoch} of generation "
-            f"{last.token.generation}, and epoch {token.epoch} of generation {token.generation} "
-            "lies before that: this run was overtaken by another one.",
-            hint="Stop this run. If the pipeline was started from nothing on purpose: DELETE FROM "
+        return repeated(
+            self.sink,
+            token,
+            last.token,
+            hint="If the pipeline was started from nothing on purpose: DELETE FROM "
             f"holdfast.tokens WHERE pipeline = '{pipeline}' AND sink = '{sink}'",
         )
 
     def write(self, session: Session, token: Token, rows: int | None) -> None:
         """Make `token` the last one."""
         session.execute(
-            "UPDATE holdfast.tokens SET generation = %s, epoch = %s, rows = %s, "
+            "UPDATE holdfast.tokens SET generation = %s, epoch = %s, batch = %s, rows = %s, "
             "delivered_at = clock_timestamp() WHERE pipeline = %s AND sink = %s",
-            (token.generation, token.epoch, rows, self.pipeline, self.sink),
+            (token.generation, token.epoch, token.batch, rows, self.pipeline, self.sink),
         )
 
     def new_prefix(self, token: Token) -> str:

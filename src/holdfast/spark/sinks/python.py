@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast.config.sinks import PythonSink as PythonSinkConfig
 from holdfast.errors import Interrupted, SinkError, SinkRefused, SinkUnavailable
 from holdfast.model import Guarantee, Token
-from holdfast.spark.sinks.calls import find_function, origin
+from holdfast.spark.functions import find_function, origin
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
+from holdfast.spark.sinks.refusals import repeated
 
 SinkFunction = Callable[[DataFrame, Token], object]
 """Takes the rows and the token durably before it returns; what it returns is ignored, unless it
@@ -22,8 +23,10 @@ class PythonSink(Sink):
     """Calls `function(frame, token)` for every batch.
 
     With `idempotent` the function promises that a token that comes again changes nothing; which
-    tokens it has taken is then its own to remember. If the function has an attribute `roll_back`,
-    it is called with the token of a roll-back: `send.roll_back = forget`.
+    tokens it has taken is then its own to remember: the whole token, `token.batch` included, for
+    a ledger that was restored from an older copy brings other rows under the same generation and
+    epoch. If the function has an attribute `roll_back`, it is called with the token of a
+    roll-back: `send.roll_back = forget`.
 
     Whatever the function raises is tried again, for it may pass; `SinkRefused` and
     `SinkUnavailable` mean what they always mean.
@@ -35,7 +38,10 @@ class PythonSink(Sink):
         self._place = config.function
         self._idempotent = config.idempotent
         self._function: SinkFunction = find_function(
-            config.function, owner=f"the sink {config.name}"
+            config.function,
+            owner=f"the sink {config.name}",
+            takes="a DataFrame and a Token",
+            error=SinkRefused,
         )
         self._last: Token | None = None
 
@@ -66,11 +72,8 @@ class PythonSink(Sink):
 
     def deliver(self, delivery: Delivery) -> Receipt:
         token = delivery.token
-        if self._last is not None and self._last.follows(token):
-            raise SinkRefused(
-                f"{self.name}: {token} comes after {self._last}, which is newer.",
-                hint="Another run of this pipeline has taken over; stop this one.",
-            )
+        # Whether it has taken this one is the function's to know: it is called again.
+        repeated(self.name, token, self._last)
         took = self._call(self._function, delivery.frame, token)
         self._last = token
         counted = isinstance(took, int) and not isinstance(took, bool)

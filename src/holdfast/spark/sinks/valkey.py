@@ -40,6 +40,7 @@ from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.model import Guarantee, Token
 from holdfast.spark.sinks.collecting import chunks, fetch, field_as_text
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
+from holdfast.spark.sinks.refusals import repeated
 from holdfast.spark.sinks.valkey_errors import explained, place
 from holdfast.spark.sinks.valkey_scripts import APPLY, SET_TOKEN
 
@@ -104,7 +105,8 @@ class ValkeySink(Sink):
         with explained(self.name, self._config.url):
             client = self._open()
             # The token first: from here on a run of an older generation is refused.
-            answer = self._run(client, SET_TOKEN, [self._token_key], [to.generation, to.epoch])
+            arguments = [to.generation, to.epoch, to.short]
+            answer = self._run(client, SET_TOKEN, [self._token_key], arguments)
             self._judge(to, answer)
             if self._config.mode == "stream":
                 deleted = self._delete_after(client, to.epoch)
@@ -165,6 +167,7 @@ class ValkeySink(Sink):
             [
                 token.generation,
                 token.epoch,
+                token.short,
                 config.mode,
                 config.key,
                 count,
@@ -172,8 +175,8 @@ class ValkeySink(Sink):
                 self._own,
             ],
         )
-        repeated = self._judge(token, answer)
-        return Receipt(rows=None if repeated else count, repeated=repeated)
+        known = self._judge(token, answer)
+        return Receipt(rows=None if known else count, repeated=known)
 
     def _forget(self, client: Valkey, staged: str) -> None:
         from valkey.exceptions import ValkeyError
@@ -206,7 +209,7 @@ class ValkeySink(Sink):
         raise AssertionError(f"a script of Holdfast answered {answer}")
 
     def _stands(self, token: Token, last: Any) -> bool:
-        """Whether `token` is the last one taken; raises if it lies before that."""
+        """Whether `token` is the last one taken; raises if it must not be taken."""
         if last is None:
             return False
         try:
@@ -216,12 +219,7 @@ class ValkeySink(Sink):
                 f"{self.name}: {self._token_key} in Valkey is no token of Holdfast.",
                 hint="Something else wrote it. Delete it only if this sink has delivered nothing.",
             ) from error
-        if known.follows(token):
-            raise SinkRefused(
-                f"{self.name}: {token} comes after {known}, which is newer.",
-                hint="Another run of this pipeline has taken over; stop this one.",
-            )
-        return known == token
+        return repeated(self.name, token, known)
 
     def _delete_after(self, client: Valkey, epoch: int) -> int:
         """Delete this sink's entries of later epochs, from the end of the stream backwards."""

@@ -1,8 +1,10 @@
 """What runs inside Valkey, each script alone and at once: Lua, as every version of it takes.
 
-The last token is kept as `<generation>/<epoch>`. A script answers with a list whose first word
-says what happened: `taken`; `repeated`, `older` or `foreign` and the token it met; `lost`; or
-`wrong type` with the key and what it is.
+The last token is kept as `<generation>/<epoch>/<batch>`, that of a roll-back without the batch. A
+script answers with a list whose first word says what happened: `taken`; `met` and the last token,
+if that is not before the one that came, or none at all; `lost`; or `wrong type` with the key and
+what it is. Whether a token that was met is the same batch is not decided here: a script that met
+one has changed nothing.
 """
 
 from __future__ import annotations
@@ -11,18 +13,17 @@ _MOVE_TOKEN = """
 local token, generation, epoch = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local last = redis.call('GET', token)
 if last then
-  local g, e = string.match(last, '^(%d+)/(-?%d+)$')
-  if not g then return {'foreign', last} end
+  local g, e, rest = string.match(last, '^(%d+)/(-?%d+)(.*)$')
+  if not g or not (rest == '' or string.sub(rest, 1, 1) == '/') then return {'met', last} end
   g, e = tonumber(g), tonumber(e)
-  if g == generation and e == epoch then return {'repeated', last} end
-  if g > generation or (g == generation and e > epoch) then return {'older', last} end
+  if g > generation or (g == generation and e >= epoch) then return {'met', last} end
 end
 """
 
 APPLY = (
     _MOVE_TOKEN
     + """
-local staged, mode, target, count = KEYS[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local staged, mode, target, count = KEYS[2], ARGV[4], ARGV[5], tonumber(ARGV[6])
 if redis.call('LLEN', staged) ~= count then return {'lost', staged} end
 
 local function each_row(visit)
@@ -61,7 +62,7 @@ local function write_entry(row)
       fields[#fields + 1] = row[i + 1]
     end
   end
-  redis.call('XADD', target, '*', '_epoch', ARGV[2], '_sink', ARGV[7], unpack(fields))
+  redis.call('XADD', target, '*', '_epoch', ARGV[2], '_sink', ARGV[8], unpack(fields))
 end
 
 local refused
@@ -75,11 +76,11 @@ if refused then
   return refused
 end
 each_row(mode == 'hash' and write_hash or write_entry)
-if mode == 'stream' and ARGV[6] ~= '' then redis.call('XTRIM', target, 'MAXLEN', '~', ARGV[6]) end
-redis.call('SET', token, ARGV[1] .. '/' .. ARGV[2])
+if mode == 'stream' and ARGV[7] ~= '' then redis.call('XTRIM', target, 'MAXLEN', '~', ARGV[7]) end
+redis.call('SET', token, ARGV[3])
 redis.call('UNLINK', staged)
 return {'taken', ''}
 """
 )
 
-SET_TOKEN = _MOVE_TOKEN + "redis.call('SET', token, ARGV[1] .. '/' .. ARGV[2]) return {'taken', ''}"
+SET_TOKEN = _MOVE_TOKEN + "redis.call('SET', token, ARGV[3]) return {'taken', ''}"

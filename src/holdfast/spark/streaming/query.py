@@ -29,8 +29,7 @@ class MicroBatches:
     def start(self, directory: Path, *, once: bool, interval_ms: int | None) -> None:
         """Start from what Spark's checkpoint directory says."""
 
-        # Forked to keep Spark's thread from outliving what went wrong in ours: the first error
-        # is kept here, since Spark only passes on its text.
+        # Spark passes on only the text of what the function raises: the error itself is kept here.
         def each(frame: DataFrame, epoch: int) -> None:
             try:
                 self._process(frame, epoch)

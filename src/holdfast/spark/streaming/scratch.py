@@ -106,7 +106,12 @@ class Scratch:
                 # A compacted entry comes after the plain one and takes its place.
                 numbered[number] = f"{directory}/{name}"
         start = max((n for n, path in numbered.items() if path.endswith(_COMPACT)), default=0)
-        return [numbered[number] for number in sorted(numbered) if number >= start]
+        needed = range(start, last + 1)
+        lost = [number for number in needed if number not in numbered]
+        if lost:
+            # Without it the files it lists would be read a second time some day.
+            raise self._has_lost(f"{directory}/{lost[0]}")
+        return [numbered[number] for number in needed]
 
     def _names(self, directory: str) -> list[str]:
         place = self.directory / directory
@@ -121,10 +126,13 @@ class Scratch:
         try:
             return (self.directory / path).read_bytes()
         except FileNotFoundError:
-            raise CheckpointError(
-                f"Spark's checkpoint directory {self.directory} has lost {path} while it was used.",
-                hint="Nothing was committed. Run again; the directory is made anew.",
-            ) from None
+            raise self._has_lost(path) from None
+
+    def _has_lost(self, path: str) -> CheckpointError:
+        return CheckpointError(
+            f"Spark's checkpoint directory {self.directory} has lost {path} while it was used.",
+            hint="Nothing was committed. Run again; the directory is made anew.",
+        )
 
     def _write(self, path: str, content: bytes) -> None:
         place = self.directory / path

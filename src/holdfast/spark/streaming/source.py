@@ -64,7 +64,8 @@ def refuse_vanished(spark: SparkSession, entries: Mapping[str, bytes], *, pipeli
             if not files_for(spark, place).exists(place):
                 raise SourceChanged(
                     f"{pipeline}: a file of the epoch that was begun is gone: {place}.",
-                    hint="Put it back.",
+                    hint="Put it back. To go on without it, stop the run and give the epoch up: "
+                    f"holdfast checkpoint rollback {pipeline} latest",
                 )
 
 

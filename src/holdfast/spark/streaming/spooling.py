@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from holdfast.clock import Clock
-from holdfast.errors import SinkUnavailable
+from holdfast.errors import SinkUnavailable, SourceError, TargetError
 from holdfast.model import SpoolEntry
 from holdfast.spark.failures import translated
 from holdfast.spark.filesystem import files_for, join
@@ -28,7 +30,10 @@ class Spools:
         name = f"{token.generation}-{token.epoch}"
         place, draft = (join(self.location, sink, n) for n in (name, f".{name}"))
         files = files_for(self.spark, place)
-        with translated(f"{token.pipeline}: keeping epoch {token.epoch} for sink {sink}"):
+        with (
+            _not_of_the_source(),
+            translated(f"{token.pipeline}: keeping epoch {token.epoch} for sink {sink}"),
+        ):
             first = not files.exists(join(self.location, sink))
             delivery.frame.write.mode("overwrite").parquet(draft)
             files.make_durable(draft)
@@ -52,4 +57,14 @@ class Spools:
 
     def forget(self, entry: SpoolEntry) -> None:
         """Remove a batch that has been delivered."""
-        files_for(self.spark, entry.place).delete(entry.place)
+        with translated(f"removing what waited in {entry.place}"):
+            files_for(self.spark, entry.place).delete(entry.place)
+
+
+@contextmanager
+def _not_of_the_source() -> Iterator[None]:
+    """A directory that cannot be written is no reason to wait for the source."""
+    try:
+        yield
+    except SourceError as error:
+        raise TargetError(error.message, hint=error.hint) from error

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -16,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from holdfast.errors import HoldfastError, TransformFailed
 from holdfast.spark.failures import explain
+from holdfast.spark.functions import find_function, origin
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -48,11 +45,13 @@ def by_function(function: Callable[[DataFrame], Any], name: str) -> Transform:
     def apply(frame: DataFrame) -> DataFrame:
         try:
             result = function(frame)
-        except (HoldfastError, Py4JError, PySparkException):
+        except HoldfastError:
             raise
         except Exception as error:
+            by_spark = isinstance(error, Py4JError | PySparkException)
+            said = explain(name, error).message if by_spark else f"{name}: {_said(error)}"
             raise TransformFailed(
-                f"{name} raised {type(error).__name__}: {error} ({_where(error)}).",
+                f"{said} ({origin(error, ignoring=__file__)}).",
                 hint="Nothing of this batch was delivered. Mend the function and run again.",
             ) from error
         if not isinstance(result, DataFrame):
@@ -65,33 +64,9 @@ def by_function(function: Callable[[DataFrame], Any], name: str) -> Transform:
     return apply
 
 
-def load_function(reference: str) -> Callable[..., Any]:
-    """Find `module:function`; modules in the current directory count."""
-    module_name, _, path = reference.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise TransformFailed(
-            f"{reference}: the module {module_name} cannot be imported: {error}.",
-            hint=f"Run from the directory it is in (this one is {here}), or set PYTHONPATH.",
-        ) from error
-    for part in path.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            raise TransformFailed(
-                f"{reference}: the module {module_name} has no {part}.",
-                hint=f"It was found at {getattr(found, '__file__', module_name)}.",
-            ) from None
-    if not callable(found):
-        raise TransformFailed(
-            f"{reference} is not a function.",
-            hint=f"It is a {type(found).__name__}.",
-        )
-    return found  # type: ignore[no-any-return]
+def load_function(name: str) -> Callable[[DataFrame], Any]:
+    """Find the `module:function` of a pipeline's `python`."""
+    return find_function(name, owner="python", takes="a DataFrame", error=TransformFailed)
 
 
 @contextmanager
@@ -106,6 +81,5 @@ def _of_the_user(key: str) -> Iterator[None]:
         ) from error
 
 
-def _where(error: Exception) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

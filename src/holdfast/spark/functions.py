@@ -10,32 +10,38 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import SinkRefused
+from holdfast.errors import HoldfastError
 
 
-def find_function(name: str, *, owner: str) -> Callable[..., Any]:
-    """Import `module:function`; modules in the current directory are found too."""
+def find_function(
+    name: str, *, owner: str, takes: str, error: type[HoldfastError]
+) -> Callable[..., Any]:
+    """Import `module:function`; modules in the current directory are found too.
+
+    What is wrong with it is raised as an `error` of `owner`, which wants a function that takes
+    `takes`.
+    """
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
-        raise SinkRefused(
+        raise error(
             f'{owner}: function = "{name}" does not name a function.',
             hint='Write "module:function": "deliveries:send" is `send` in deliveries.py.',
         )
-    module = _import(module_name, name, owner)
+    module = _import(module_name, name, owner, error)
     found: Any = module
     for part in function_name.split("."):
         missing = not hasattr(found, part)
         found = getattr(found, part, None)
         if missing:
-            raise SinkRefused(
+            raise error(
                 f"{owner}: the module {module_name} has no {function_name} "
                 f"({getattr(module, '__file__', None) or 'no file'}).",
                 hint=_hint_for(module, function_name),
             )
     if not callable(found):
-        raise SinkRefused(
+        raise error(
             f"{owner}: {name} is a {type(found).__name__}, not a function.",
-            hint="Name a function that takes a DataFrame and a Token.",
+            hint=f"Name a function that takes {takes}.",
         )
     function: Callable[..., Any] = found
     return function
@@ -58,24 +64,24 @@ def _installed(file: str) -> bool:
     return "site-packages" in file or file.startswith(("<", sys.base_prefix + "/lib/python"))
 
 
-def _import(module_name: str, name: str, owner: str) -> object:
+def _import(module_name: str, name: str, owner: str, refused: type[HoldfastError]) -> object:
     _make_current_directory_importable()
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not _is_part_of(error.name, module_name):
-            raise SinkRefused(
+            raise refused(
                 f"{owner}: the module {module_name} needs the module {error.name}, which is "
                 f"not installed ({origin(error, ignoring=__file__)}).",
                 hint=f"Install {error.name} where Holdfast runs.",
             ) from error
-        raise SinkRefused(
+        raise refused(
             f"{owner}: there is no module {error.name} for {name}.",
             hint=f"Looked in {Path.cwd()} and on Python's path. Put {module_name}.py there, "
             "or run from the directory that has it.",
         ) from error
     except Exception as error:
-        raise SinkRefused(
+        raise refused(
             f"{owner}: the module {module_name} cannot be imported: "
             f"{type(error).__name__}: {error} ({origin(error, ignoring=__file__)}).",
             hint="Correct it, then start again.",
