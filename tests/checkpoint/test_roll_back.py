@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.checkpoint import Checkpoints
 from holdfast.errors import CheckpointDamaged, CheckpointError, CheckpointMissing
-from holdfast.model import SinkPosition, SpoolEntry, Token
+from holdfast.model import SinkPosition, Token, Waiting
 
 from .workshop import START, Workshop, path_of
 
@@ -18,9 +18,10 @@ def token(epoch: int, generation: int = 1) -> Token:
     return Token("payments", generation, epoch)
 
 
-def waiting(*epochs: int) -> tuple[SpoolEntry, ...]:
-    """Return the batches of these epochs as they wait in a spool."""
-    return tuple(SpoolEntry(token(epoch), f"spool/{epoch}", 10, 100, START) for epoch in epochs)
+def waiting(*epochs: int) -> Waiting:
+    """Return how batches of these epochs wait in a spool."""
+    count = len(epochs)
+    return Waiting(count, 100 * count, token(epochs[0]), token(epochs[-1]), START)
 
 
 def tell(book: Checkpoints, sink: str, effect: str) -> None:

@@ -145,7 +145,9 @@ def test_an_optional_sink_gets_its_batches_later_and_in_order(world: World) -> N
     behind = position(world, "side")
     assert behind.delivered is not None
     assert behind.delivered.epoch == 0
-    assert [entry.token.epoch for entry in behind.spool] == [1, 2, 3]
+    assert behind.waiting is not None
+    assert (behind.waiting.first.epoch, behind.waiting.last.epoch) == (1, 3)
+    assert behind.waiting.batches == 3
 
     switch(world, "side", on=True)
     world.add()
@@ -154,7 +156,7 @@ def test_an_optional_sink_gets_its_batches_later_and_in_order(world: World) -> N
     assert [line[0] for line in lines] == sorted(line[0] for line in lines)
     assert rows(lines) == world.expected()
     caught_up = position(world, "side")
-    assert caught_up.spool == ()
+    assert caught_up.waiting is None
     assert caught_up.delivered is not None
     assert caught_up.delivered.epoch == 4
     assert list((world.root / ".holdfast/checkpoints/.spool/pay/side").iterdir()) == []
@@ -171,7 +173,7 @@ def test_a_spool_drains_without_new_events(world: World) -> None:
     running.until(lambda: rows(taken(world.root / "side.jsonl")) == world.expected())
     running.stop()
 
-    assert position(world, "side").spool == ()
+    assert position(world, "side").waiting is None
 
 
 def test_batches_that_are_dropped_are_counted(world: World) -> None:
@@ -201,7 +203,8 @@ def test_a_full_spool_drops_if_that_was_asked_for(world: World) -> None:
     world.run()
 
     found = position(world, "side")
-    assert [entry.token.epoch for entry in found.spool] == [0]
+    assert found.waiting is not None
+    assert (found.waiting.batches, found.waiting.last.epoch) == (1, 0)
     assert [token.epoch for token in found.dropped] == [1, 2]
 
 
@@ -234,7 +237,9 @@ def test_quorum_goes_on_with_one_of_two_optional_sinks(world: World) -> None:
     world.run()
 
     assert rows(taken(world.root / "main.jsonl")) == world.expected()
-    assert len(position(world, "side").spool) == 1
+    waiting = position(world, "side").waiting
+    assert waiting is not None
+    assert waiting.batches == 1
 
 
 def test_all_waits_for_an_optional_sink_too(world: World) -> None:
@@ -252,3 +257,43 @@ def test_all_waits_for_an_optional_sink_too(world: World) -> None:
     switch(world, "side", on=True)
     running.until_epochs(1)
     running.stop()
+
+
+def test_a_spool_whose_rows_are_gone_is_named(world: World) -> None:
+    """Nothing is delivered out of order: the sink says what is missing, the others go on."""
+    world.configure(FILES, switched("side", required=False))
+    switch(world, "side", on=False)
+    for _ in range(2):
+        world.add()
+    world.run()
+    spool = world.root / ".holdfast/checkpoints/.spool/pay/side"
+    kept = sorted(spool.iterdir())
+    kept[0].rename(world.root / "aside")
+    switch(world, "side", on=True)
+    world.add()
+    world.run()
+
+    assert taken(world.root / "side.jsonl") == []
+    assert world.lake() == world.expected()
+    (world.root / "aside").rename(kept[0])
+    world.run()
+    lines = taken(world.root / "side.jsonl")
+    assert [line[0] for line in lines] == [0] * 5 + [1] * 5 + [2] * 5
+    assert rows(lines) == world.expected()
+
+
+def test_what_lies_in_a_spool_without_a_right_is_removed(world: World) -> None:
+    """Batches that were delivered, never committed, or cut off by a roll-back do not pile up."""
+    world.configure(FILES, switched("side", required=False))
+    switch(world, "side", on=False)
+    for _ in range(3):
+        world.add()
+    world.run()
+    with world.project() as project:
+        project.roll_back("pay", "1")
+    switch(world, "side", on=True)
+    world.run()
+
+    spool = world.root / ".holdfast/checkpoints/.spool/pay/side"
+    assert list(spool.iterdir()) == []
+    assert rows(taken(world.root / "side.jsonl")) == world.expected()

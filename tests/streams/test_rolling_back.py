@@ -214,8 +214,9 @@ def test_batches_from_before_the_roll_back_still_reach_their_sink(world: World) 
     world.run()
     with world.project() as project:
         project.roll_back("pay", "2")
-        spool = project.checkpoints("pay").sink_positions()["side"].spool
-    assert [entry.token.epoch for entry in spool] == [0, 1]
+        waiting = project.checkpoints("pay").sink_positions()["side"].waiting
+    assert waiting is not None
+    assert (waiting.first.epoch, waiting.last.epoch, waiting.batches) == (0, 1, 2)
     switch(world, "side", on=True)
     world.run()
 

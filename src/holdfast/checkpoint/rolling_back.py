@@ -172,7 +172,7 @@ def position_at(to: Checkpoint, then: SinkPosition, now: SinkPosition) -> SinkPo
     return SinkPosition(
         guarantee=now.guarantee,
         delivered=delivered,
-        spool=tuple(entry for entry in now.spool if entry.token.epoch <= to.epoch),
+        waiting=now.waiting.up_to(to.epoch) if now.waiting is not None else None,
         dropped=dropped,
         dropped_count=then.dropped_count + len(since),
     )

@@ -259,9 +259,9 @@ def _sink(position: SinkPosition | None) -> str:
         return "not there"
     token = position.delivered
     said = [f"epoch {token.epoch} (generation {token.generation})" if token else "nothing yet"]
-    if position.spool:
-        waiting = sum(entry.bytes for entry in position.spool)
-        said.append(f"{count(len(position.spool), 'batch', 'batches')} waiting ({size(waiting)})")
+    if position.waiting is not None:
+        batches = count(position.waiting.batches, "batch", "batches")
+        said.append(f"{batches} waiting ({size(position.waiting.bytes)})")
     if position.dropped_count:
         said.append(f"{position.dropped_count:,} dropped")
     return ", ".join(said)

@@ -15,9 +15,9 @@ from holdfast.model import (
     RollBack,
     SchemaEntry,
     SinkPosition,
-    SpoolEntry,
     StoredFile,
     Token,
+    Waiting,
 )
 
 if TYPE_CHECKING:
@@ -75,20 +75,22 @@ def sink(value: SinkPosition | None) -> dict[str, Any] | None:
     return {
         "guarantee": value.guarantee,
         "delivered": token(value.delivered),
-        "spool": [spooled(waiting) for waiting in value.spool],
+        "spool": spooled(value.waiting),
         "dropped": [token(missed) for missed in value.dropped],
         "dropped_count": value.dropped_count,
     }
 
 
-def spooled(value: SpoolEntry) -> dict[str, Any]:
-    """A batch that waits for its sink."""
+def spooled(value: Waiting | None) -> dict[str, Any] | None:
+    """What waits for a sink, or null."""
+    if value is None:
+        return None
     return {
-        "batch": token(value.token),
-        "place": value.place,
-        "rows": value.rows,
+        "batches": value.batches,
         "bytes": value.bytes,
-        "spooled_at": moment(value.spooled_at),
+        "first": token(value.first),
+        "last": token(value.last),
+        "since": moment(value.since),
     }
 
 

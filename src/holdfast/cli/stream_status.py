@@ -129,7 +129,7 @@ def _promise(status: StreamStatus) -> str:
 
 def _row(sink: SinkStatus) -> tuple[Cell, ...]:
     at = sink.position
-    waiting = len(at.spool) if at else 0
+    waiting = sink.spooled_batches
     remarks = [] if sink.required else ["optional"]
     if sink.untold:
         remarks.append("roll-back not told yet")
@@ -154,7 +154,7 @@ def _sink_document(sink: SinkStatus) -> dict[str, Any]:
         "guarantee": sink.guarantee,
         "delivered": stream_documents.token(at.delivered if at else None),
         "behind_epochs": sink.behind,
-        "spool_batches": len(at.spool) if at else 0,
+        "spool_batches": sink.spooled_batches,
         "spool_bytes": sink.spooled_bytes,
         "dropped_count": at.dropped_count if at else 0,
         "roll_back_untold": sink.untold,

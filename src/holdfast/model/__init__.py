@@ -17,6 +17,7 @@ from holdfast.model.checkpoint import (
     SparkLog,
     SpoolEntry,
     StoredFile,
+    Waiting,
 )
 from holdfast.model.checks import CheckName, CheckResult, CheckStatus, Severity
 from holdfast.model.lease import Lease
@@ -75,5 +76,6 @@ __all__ = [
     "TableSchema",
     "TableStatus",
     "Token",
+    "Waiting",
     "Watermark",
 ]

@@ -69,14 +69,40 @@ class SpoolEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a sink, in short: the batches themselves are in the directory of its spool.
+
+    A checkpoint costs the same whether one batch waits or a thousand.
+    """
+
+    batches: int
+    bytes: int
+    first: Token
+    last: Token
+    """No batch of a later epoch counts, should there be one in the directory."""
+    since: datetime
+
+    def up_to(self, epoch: int) -> Waiting | None:
+        """What is left of it without the batches after an epoch."""
+        if epoch < self.first.epoch:
+            return None
+        if epoch >= self.last.epoch:
+            return self
+        batches = min(self.batches, epoch - self.first.epoch + 1)
+        last = Token(self.last.pipeline, self.last.generation, epoch)
+        share = self.bytes * batches // self.batches
+        return Waiting(batches, share, self.first, last, self.since)
+
+
+@dataclass(frozen=True, slots=True)
 class SinkPosition:
     """How far one sink got. It only ever advances over batches it took or was told to miss."""
 
     guarantee: Guarantee
     delivered: Token | None
-    """The last batch it has; everything before it was taken too, or is listed as dropped."""
-    spool: tuple[SpoolEntry, ...] = ()
-    """Batches that wait for it, oldest first."""
+    """The last batch it has; everything before it was taken too, or is counted as dropped."""
+    waiting: Waiting | None = None
+    """Batches in its spool, which come after it."""
     dropped: tuple[Token, ...] = ()
     """The last batches it was made to miss, oldest first."""
     dropped_count: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,9 +12,9 @@ from typing import Final
 from holdfast.config.sinks import SinkConfig
 from holdfast.errors import HoldfastError, Interrupted, SinkRefused
 from holdfast.failpoints import reach
-from holdfast.model import SinkPosition, SpoolEntry, Token
+from holdfast.model import SinkPosition, SpoolEntry, Token, Waiting
 from holdfast.spark.sinks.contract import Delivery, Sink
-from holdfast.spark.streaming.spooling import Spools
+from holdfast.spark.streaming.spooling import Spools, gone
 
 KEPT_DROPS: Final = 20
 """Dropped batches that are listed by their token; older ones are only counted."""
@@ -48,7 +49,11 @@ class Outlet:
         self.config = config
         self.position = position or SinkPosition(sink.guarantee, None)
         self._spools = spools
+        self._spool = deque(spools.load(sink.name, position))
+        self._spooled_bytes = sum(entry.bytes for entry in self._spool)
         self._delivered_spool: list[SpoolEntry] = []
+        expected = self.position.waiting.batches if self.position.waiting is not None else 0
+        self._lost_batches = max(0, expected - len(self._spool))
         self._failures = 0
         self._try_again_at = 0.0
         self._untold: tuple[Token, Told] | None = None
@@ -67,17 +72,12 @@ class Outlet:
     @property
     def has_work(self) -> bool:
         """Whether something waits to be done between two epochs."""
-        return bool(self.position.spool) or self._untold is not None
+        return bool(self._spool or self._lost_batches) or self._untold is not None
 
     @property
     def resting(self) -> bool:
         """Whether it failed a moment ago and is not to be tried yet."""
         return time.monotonic() < self._try_again_at
-
-    @property
-    def spooled_bytes(self) -> int:
-        """What waits for it."""
-        return sum(entry.bytes for entry in self.position.spool)
 
     def take(self, delivery: Delivery, *, patient: bool, closing: threading.Event) -> Taken:
         """Deliver what waits, then the batch, trying again as configured.
@@ -117,19 +117,21 @@ class Outlet:
         A sink that has not heard of a roll-back yet hears of it after the batches from before it.
         """
         end = time.monotonic() + seconds
-        while self.position.spool:
+        if self._lost_batches:
+            # Nothing is delivered out of order.
+            raise gone(self.name, f"{self._spools.location}/{self.name}")
+        while self._spool:
             if time.monotonic() > end:
                 return False
-            entry = self.position.spool[0]
+            entry = self._spool[0]
             if self._untold is not None and entry.token.follows(self._untold[0]):
                 self._tell()
             self.sink.deliver(self._spools.delivery(self.name, entry))
             self._worked()
             reach("stream.drained", self.name)
-            self._delivered_spool.append(entry)
-            self.position = replace(
-                self.position, delivered=entry.token, spool=self.position.spool[1:]
-            )
+            self._delivered_spool.append(self._spool.popleft())
+            self._spooled_bytes -= entry.bytes
+            self.position = replace(self.position, delivered=entry.token, waiting=self._waiting())
         self._tell()
         return True
 
@@ -150,20 +152,21 @@ class Outlet:
 
     def has_room(self) -> bool:
         """Whether the spool may grow; its last batch may take it past the limit."""
-        return self.spooled_bytes < self.config.spool.max_bytes
+        return self._spooled_bytes < self.config.spool.max_bytes
 
     def spool(self, delivery: Delivery, rows: int | None) -> None:
         """Let a batch wait for the sink."""
-        kept = tuple(e for e in self.position.spool if e.token != delivery.token)
         entry = self._spools.keep(self.name, delivery, rows)
         reach("stream.spooled", self.name)
-        self.position = replace(self.position, spool=(*kept, entry))
+        self._spool.append(entry)
+        self._spooled_bytes += entry.bytes
+        self.position = replace(self.position, waiting=self._waiting())
 
     def drop(self, token: Token) -> None:
         """Make the sink miss a batch, and remember that it did."""
         self.position = replace(
             self.position,
-            delivered=token if not self.position.spool else self.position.delivered,
+            delivered=self.position.delivered if self.position.waiting else token,
             dropped=(*self.position.dropped, token)[-KEPT_DROPS:],
             dropped_count=self.position.dropped_count + 1,
         )
@@ -173,6 +176,17 @@ class Outlet:
         for entry in self._delivered_spool:
             self._spools.forget(entry)
         self._delivered_spool.clear()
+
+    def _waiting(self) -> Waiting | None:
+        if not self._spool:
+            return None
+        first, last = self._spool[0], self._spool[-1]
+        count = self._lost_batches + len(self._spool)
+        before = self.position.waiting
+        if self._lost_batches and before is not None:
+            # What is lost still counts, until it is put back.
+            return replace(before, batches=count, bytes=self._spooled_bytes, last=last.token)
+        return Waiting(count, self._spooled_bytes, first.token, last.token, first.spooled_at)
 
     def _failed(self, error: HoldfastError) -> float:
         self.error = error

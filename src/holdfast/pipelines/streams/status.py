@@ -45,7 +45,14 @@ class SinkStatus:
     @property
     def spooled_bytes(self) -> int:
         """How much waits for it."""
-        return sum(entry.bytes for entry in self.position.spool) if self.position else 0
+        waiting = self.position.waiting if self.position else None
+        return waiting.bytes if waiting else 0
+
+    @property
+    def spooled_batches(self) -> int:
+        """How many batches wait for it."""
+        waiting = self.position.waiting if self.position else None
+        return waiting.batches if waiting else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +192,8 @@ def _sinks(
 def _behind(head: Head | None, position: SinkPosition | None) -> int | None:
     if head is None or position is None:
         return None
-    if position.spool:
-        return max(0, head.epoch - position.spool[0].token.epoch + 1)
+    if position.waiting is not None:
+        return max(0, head.epoch - position.waiting.first.epoch + 1)
     if position.delivered is None:
         return None
     return max(0, head.epoch - position.delivered.epoch)

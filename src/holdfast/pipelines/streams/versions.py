@@ -135,7 +135,7 @@ class Versions:
         positions = self.checkpoints.sink_positions()
         for name, sink in sinks.items():
             try:
-                if name in positions and positions[name].spool:
+                if name in positions and positions[name].waiting is not None:
                     raise SinkUnavailable(
                         f"Sink {name} has batches from before epoch {to.epoch} waiting for it.",
                         hint="They are delivered first when the pipeline runs again.",
