@@ -7,12 +7,8 @@ import time
 from collections.abc import Callable
 
 from holdfast.pipelines.leasing import leased
-from holdfast.pipelines.streams.job import StreamJob, StreamResult
-from holdfast.pipelines.streams.opening import (
-    scratch_directory,
-    spool_location,
-    streaming_session,
-)
+from holdfast.pipelines.streams.job import StreamResult
+from holdfast.pipelines.streams.opening import make_job
 from holdfast.pipelines.streams.running import StreamRunner
 
 from .world import Watcher, World
@@ -35,15 +31,13 @@ class Background:
         settings = project.config.stream_named("pay")
         try:
             with leased(project.records, "pay") as lease:
-                job = StreamJob(
-                    name="pay",
-                    pipeline=settings,
-                    checkpoints=project.checkpoints("pay"),
-                    spark=streaming_session(project.spark),
+                job = make_job(
+                    "pay",
+                    settings,
+                    project.records,
+                    ledger_path=project.ledger_path,
                     lease=lease,
-                    actor="test",
-                    work=scratch_directory(project.ledger_path, "pay"),
-                    spool_location=spool_location("pay", settings),
+                    spark=project.spark,
                 )
                 self._runner = StreamRunner(job, self.watcher)
                 self.result = self._runner.run()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import holdfast as hf
 from holdfast.errors import ConfigError, PipelineBusy, SinkUnavailable, UsageError
-from holdfast.ledger import open_ledger
 from holdfast.model import Token
 
 from .world import SCHEMA, World
@@ -82,10 +80,7 @@ def test_a_function_as_a_sink(world: World, spark: SparkSession) -> None:
 
     ((token, rows),) = got
     assert (token.pipeline, token.generation, token.epoch, rows) == ("pay", 1, 0, 5)
-    with open_ledger(Path(".holdfast/ledger.db")) as ledger:
-        query = stream.start(once=True, spark=spark)
-        query.wait()
-        assert sorted(query.checkpoints(ledger).sink_positions()) == ["files", "python"]
+    assert [entry["name"] for entry, _ in stream.sinks] == ["python", "files"]
 
 
 def test_stop_returns_when_the_batch_in_flight_is_committed(
@@ -212,6 +207,19 @@ def test_two_sources_in_one_stream(world: World, spark: SparkSession) -> None:
 
     ids = {event["id"] for event in world.events} | {100, 101}
     assert world.lake("id") == {(i,): 1 for i in ids}
-    with open_ledger(Path(".holdfast/ledger.db")) as ledger:
-        book = query.checkpoints(ledger)
-        assert len(book.load(book.resolve("latest")).positions) == 2
+    assert [(line.entry.version, line.head) for line in query.versions()] == [(2, True), (1, False)]
+
+
+def test_another_dataframe_under_the_same_name_is_refused(
+    world: World, spark: SparkSession
+) -> None:
+    """Offsets of one source mean nothing to another."""
+    world.add()
+    other = world.root / "other"
+    other.mkdir()
+    read = spark.readStream.schema(SCHEMA)
+    sinks = hf.sinks.files("lake")
+    hf.stream("pay", read.json(str(world.root / "events"))).to(sinks).start(once=True).wait()
+
+    with pytest.raises(UsageError, match="another source"):
+        hf.stream("pay", read.json(str(other))).to(sinks).start(once=True).wait()

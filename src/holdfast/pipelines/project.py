@@ -20,7 +20,7 @@ from holdfast.ledger import Ledger, open_ledger
 from holdfast.ledger.records import Records
 from holdfast.model import Lease, Plan, TableName
 from holdfast.pipelines.identity import current_actor, new_id
-from holdfast.pipelines.leasing import leased
+from holdfast.pipelines.leasing import heartbeat, leased
 from holdfast.pipelines.state import StateBook
 
 if TYPE_CHECKING:
@@ -131,26 +131,19 @@ class Project:
         `start_from` is `latest`, a version or the id of a checkpoint; another one than the newest
         is rolled back to first.
         """
-        from holdfast.pipelines.streams.job import StreamJob, StreamSilence
-        from holdfast.pipelines.streams.opening import (
-            scratch_directory,
-            spool_location,
-            streaming_session,
-        )
+        from holdfast.pipelines.streams.job import StreamSilence
+        from holdfast.pipelines.streams.opening import make_job
         from holdfast.pipelines.streams.running import StreamRunner
 
         settings = self.config.stream_named(pipeline)
         with leased(self.records, pipeline) as lease:
-            job = StreamJob(
-                name=pipeline,
-                pipeline=settings,
-                checkpoints=self.checkpoints(pipeline),
-                spark=streaming_session(self.spark),
+            job = make_job(
+                pipeline,
+                settings,
+                self.records,
+                ledger_path=self.ledger_path,
                 lease=lease,
-                actor=current_actor(),
-                work=scratch_directory(self.ledger_path, pipeline),
-                spool_location=spool_location(pipeline, settings),
-                log_path=self.log_path,
+                spark=self.spark,
             )
             runner = StreamRunner(job, progress or StreamSilence())
             return runner.run(once=once, start_from=start_from, accept_source=accept_source)
@@ -189,7 +182,12 @@ class Project:
     def roll_back(self, pipeline: str, reference: str, *, note: str = "") -> RolledBack:
         """Go back to an old version under a new generation, and tell the sinks."""
         versions = self.versions(pipeline)
-        with leased(self.records, pipeline) as lease, self.sinks(pipeline) as sinks:
+        with (
+            leased(self.records, pipeline) as lease,
+            # Whoever overtakes it is told apart by the generation, which the ledger checks.
+            heartbeat(self.records, pipeline, lease, lost=lambda: None),
+            self.sinks(pipeline) as sinks,
+        ):
             return versions.roll_back(reference, sinks, generation=lease.generation, note=note)
 
     def plan(

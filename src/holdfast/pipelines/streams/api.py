@@ -19,22 +19,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.checkpoint import Checkpoints
 from holdfast.config.described import stream_from_document
 from holdfast.errors import UsageError
-from holdfast.ledger import Ledger, open_ledger
+from holdfast.ledger import open_ledger
 from holdfast.ledger.records import Records
 from holdfast.pipelines.identity import current_actor
 from holdfast.pipelines.leasing import leased
-from holdfast.pipelines.streams.job import StreamJob, StreamResult, StreamSilence
-from holdfast.pipelines.streams.opening import (
-    open_checkpoints,
-    scratch_directory,
-    spool_location,
-    streaming_session,
-)
+from holdfast.pipelines.streams.job import StreamResult, StreamSilence
+from holdfast.pipelines.streams.opening import make_job, open_checkpoints
 from holdfast.pipelines.streams.sinks import SinkSpec
 from holdfast.pipelines.streams.starting import LATEST
+from holdfast.pipelines.streams.versions import VersionLine, Versions
 
 if TYPE_CHECKING:
     from holdfast.config.stream import StreamPipeline
@@ -272,9 +267,11 @@ class StreamQuery:
             self._runner.stop()
         return self.wait()
 
-    def checkpoints(self, ledger: Ledger) -> Checkpoints:
-        """Its checkpoints."""
-        return open_checkpoints(self.name, self._pipeline, Records(ledger))
+    def versions(self) -> list[VersionLine]:
+        """Its versions, newest first."""
+        with open_ledger(self._ledger_path) as ledger:
+            book = open_checkpoints(self.name, self._pipeline, Records(ledger))
+            return Versions(book, current_actor()).list()
 
     def _run(self, *, once: bool, start_from: str, accept_source: bool) -> None:
         from holdfast.pipelines.streams.running import StreamRunner
@@ -295,16 +292,13 @@ class StreamQuery:
         with open_ledger(self._ledger_path) as ledger:
             records = Records(ledger)
             with leased(records, self.name) as lease:
-                job = StreamJob(
-                    name=self.name,
-                    pipeline=self._pipeline,
-                    checkpoints=open_checkpoints(self.name, self._pipeline, records),
-                    spark=self._spark if source is not None else streaming_session(self._spark),
+                job = make_job(
+                    self.name,
+                    self._pipeline,
+                    records,
+                    ledger_path=self._ledger_path,
                     lease=lease,
-                    actor=current_actor(),
-                    work=scratch_directory(self._ledger_path, self.name),
-                    spool_location=spool_location(self.name, self._pipeline),
-                    log_path=self._ledger_path.parent / "holdfast.log",
+                    spark=self._spark,
                     stream=None if source is None else lambda _: source,
                     transforms=tuple(
                         by_function(f, getattr(f, "__name__", "transform"))

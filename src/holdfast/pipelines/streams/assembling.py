@@ -9,14 +9,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.config import StreamPipeline, source_options
+from holdfast.config import StreamPipeline, source_digest, source_options
 from holdfast.model import Checkpoint, SinkPosition
 from holdfast.pipelines.streams.epochs import EpochSettings
 from holdfast.pipelines.streams.job import StreamJob
 from holdfast.pipelines.streams.outlets import Outlet
 from holdfast.pipelines.streams.policy import Policy
 from holdfast.spark.sinks.opening import open_sink
-from holdfast.spark.streaming.source import describe_source, open_stream
+from holdfast.spark.streaming.source import describe_source, open_stream, streamed
 from holdfast.spark.streaming.spooling import Spools
 from holdfast.spark.streaming.transforms import (
     Transform,
@@ -118,6 +118,20 @@ def make_transform(job: StreamJob) -> Transform:
     return transform
 
 
+def source_names(job: StreamJob) -> tuple[str, ...]:
+    """What is read, in the order of Spark's plan."""
+    if job.stream is None:
+        return (describe_source(job.pipeline.source),)
+    return streamed(job.stream(job.spark))
+
+
+def digest_of_source(job: StreamJob) -> str:
+    """Tells whether offsets still mean the same rows."""
+    if job.stream is None:
+        return source_digest(job.pipeline)
+    return hashlib.sha256(json.dumps(source_names(job)).encode()).hexdigest()
+
+
 def transform_digest(job: StreamJob) -> str:
     """Tells whether the same things are done to the rows; functions count by their names."""
     pipeline = job.pipeline
@@ -133,7 +147,7 @@ def epoch_settings(job: StreamJob, digest: str) -> EpochSettings:
         generation=job.lease.generation,
         source=digest,
         transforms=transform_digest(job),
-        source_names=(describe_source(job.pipeline.source),) if job.stream is None else (),
+        source_names=source_names(job),
         retain=job.pipeline.checkpoint.retain,
         on_schema_change=job.pipeline.on_schema_change,
     )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.checkpoint import Checkpoints
 from holdfast.config.stream import StreamPipeline
 from holdfast.ledger.records import Records
+from holdfast.model import Lease
 from holdfast.objects import open_objects
+from holdfast.pipelines.identity import current_actor
+from holdfast.pipelines.streams.job import StreamJob
 
 if TYPE_CHECKING:
     from holdfast.spark.session import SparkSession
+    from holdfast.spark.sinks.contract import Sink
+    from holdfast.spark.streaming.transforms import Transform
 
 
 def open_checkpoints(name: str, pipeline: StreamPipeline, records: Records) -> Checkpoints:
@@ -19,14 +25,39 @@ def open_checkpoints(name: str, pipeline: StreamPipeline, records: Records) -> C
     return Checkpoints(name, records, open_objects(pipeline.checkpoint.location))
 
 
-def spool_location(name: str, pipeline: StreamPipeline) -> str:
-    """Where batches wait for sinks; beside the checkpoints, out of the way of their keys."""
-    return f"{pipeline.checkpoint.location.rstrip('/')}/.spool/{name}"
+def make_job(
+    name: str,
+    pipeline: StreamPipeline,
+    records: Records,
+    *,
+    ledger_path: Path,
+    lease: Lease,
+    spark: SparkSession,
+    stream: Callable[[SparkSession], Any] | None = None,
+    transforms: tuple[Transform, ...] = (),
+    sinks: Mapping[str, Sink] | None = None,
+) -> StreamJob:
+    """A job with everything in its usual place.
 
-
-def scratch_directory(ledger: Path, name: str) -> Path:
-    """Where Spark's own checkpoint directories are made."""
-    return ledger.absolute().parent / "spark" / name
+    Spark's own directories are made beside the ledger. Batches wait for sinks beside the
+    checkpoints, out of the way of their keys.
+    """
+    home = ledger_path.absolute().parent
+    return StreamJob(
+        name=name,
+        pipeline=pipeline,
+        checkpoints=open_checkpoints(name, pipeline, records),
+        # A DataFrame that is there already belongs to the session it was made in.
+        spark=streaming_session(spark) if stream is None else spark,
+        lease=lease,
+        actor=current_actor(),
+        work=home / "spark" / name,
+        spool_location=f"{pipeline.checkpoint.location.rstrip('/')}/.spool/{name}",
+        log_path=home / "holdfast.log",
+        stream=stream,
+        transforms=transforms,
+        sinks=sinks or {},
+    )
 
 
 def streaming_session(spark: SparkSession) -> SparkSession:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.checkpoint import gc
-from holdfast.config import source_digest
 from holdfast.errors import (
     CheckpointDamaged,
     DiskFull,
@@ -27,6 +26,7 @@ from holdfast.pipelines.leasing import heartbeat
 from holdfast.pipelines.mistakes import unexpected
 from holdfast.pipelines.signals import noticing_interrupts
 from holdfast.pipelines.streams.assembling import (
+    digest_of_source,
     epoch_settings,
     make_outlets,
     make_policy,
@@ -135,7 +135,7 @@ class StreamRunner:
                 sinks=tuple(sinks),
                 fail_if_none=job.pipeline.checkpoint.fail_if_no_checkpoint,
             )
-            digest = source_digest(job.pipeline)
+            digest = digest_of_source(job)
             refuse_other_source(job.name, start, digest, accept=accept_source)
             outlets, missed = make_outlets(job, sinks, start.checkpoint)
             changed = changed_transforms(job.name, start, transform_digest(job))

@@ -29,7 +29,8 @@ def examine(
                 f"{pipeline}: the columns of the {name} changed in a way that earlier rows do not "
                 f"follow: {'; '.join(found)}.",
                 hint="Change them back, or take the new ones from here on: "
-                f'pipeline.{pipeline}.on_schema_change = "continue". '
+                f'pipeline.{pipeline}.on_schema_change = "continue", or in Python '
+                '.on_schema_change("continue"). '
                 f"What they were: holdfast schema show {pipeline}",
             )
         changes[name] = found

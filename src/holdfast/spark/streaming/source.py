@@ -21,6 +21,7 @@ _STATEFUL: Final = re.compile(
     re.MULTILINE,
 )
 """Nodes of a plan for which Spark would keep state between micro-batches."""
+_STREAMED: Final = re.compile(r"StreamingRelation\w* (.+?), \[")
 
 
 def open_stream(
@@ -44,6 +45,12 @@ def describe_source(source: StreamSource) -> str:
         if name.lower() in ("subscribe", "subscribepattern", "assign"):
             return f"{source.format} {value}"
     return source.format
+
+
+def streamed(frame: DataFrame) -> tuple[str, ...]:
+    """The sources of a streaming DataFrame, as Spark's plan names them."""
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    return tuple(_STREAMED.findall(str(plan.treeString())))
 
 
 def refuse_vanished(spark: SparkSession, entries: Mapping[str, bytes], *, pipeline: str) -> None:
