@@ -137,8 +137,8 @@ def test_a_crash_at_first_contact_leaves_a_directory_that_is_adopted(
     assert read() == Counter([(1, "a")])
 
 
-@pytest.mark.parametrize("step", [None, "files.aside", "files.published"])
-def test_an_epoch_of_an_older_generation_is_replaced(
+@pytest.mark.parametrize("step", [None, "files.fenced", "files.retired", "files.published"])
+def test_an_epoch_counts_again_only_after_a_roll_back(
     sink: Open,
     read: Read,
     delivery: Deliveries,
@@ -146,12 +146,17 @@ def test_an_epoch_of_an_older_generation_is_replaced(
     path: Path,
     step: str | None,
 ) -> None:
-    """Readers see one copy of an epoch, and the older one is kept out of their sight."""
+    """A newer generation alone is an older ledger; once told, readers see one copy, the new one."""
     sink().deliver(delivery(1, 1, [(1, "old")]))
+    with pytest.raises(SinkRefused, match="lies before that"):
+        sink().deliver(delivery(2, 1, [(1, "new")]))
     if step is not None:
         with crashing_at(step):
-            sink().deliver(delivery(2, 1, [(1, "new")]))
-    sink().deliver(delivery(2, 1, [(1, "new")]))
+            sink().roll_back(Token("payments", 2, 0))
+            sink().deliver(delivery(3, 1, [(1, "new")]))
+    if step != "files.published":
+        sink().roll_back(Token("payments", 2, 0))
+    sink().deliver(delivery(3, 1, [(1, "new")]))
     assert read() == Counter([(1, "new")])
     assert list((path / "_holdfast/abandoned/1").glob("holdfast_epoch=1/part-*"))
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import SinkRefused
 from holdfast.model import Token
-from holdfast.spark.sinks.refusals import repeated
+from holdfast.spark.sinks.refusals import repeated, rolled_back
 
 FIRST = Token("shop", 2, 7, "0198-a")
 
@@ -39,7 +39,8 @@ def test_a_batch_has_no_place_in_the_order() -> None:
     [
         (FIRST, None, False),
         (FIRST, Token("shop", 2, 6, "0198-a"), False),
-        (FIRST, Token("shop", 1, 9), False),
+        (FIRST, Token("shop", 1, 6), False),
+        (FIRST, Token("shop", 1, 9), "has got to epoch 9 of generation 1"),
         (FIRST, FIRST, True),
         (FIRST, Token("shop", 2, 7), True),
         (Token("shop", 2, 7), FIRST, True),
@@ -60,3 +61,23 @@ def test_what_a_sink_makes_of_a_token(token: Token, last: Token | None, answer: 
         "If the ledger was restored from an older copy: holdfast checkpoint repair shop, then "
         "holdfast checkpoint rollback shop latest, and run again."
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "answer"),
+    [
+        (None, False),
+        (Token("shop", 2, 9, "a"), False),
+        (Token("shop", 3, 5), True),
+        (Token("shop", 3, 6, "a"), "too late"),
+        (Token("shop", 4, 1, "a"), "too late"),
+    ],
+)
+def test_what_a_sink_makes_of_a_roll_back(last: Token | None, answer: bool | str) -> None:
+    """New if its generation is; done if nothing came after it; refused if something did."""
+    to = Token("shop", 3, 5)
+    if isinstance(answer, bool):
+        assert rolled_back("lake", to, last) == answer
+    else:
+        with pytest.raises(SinkRefused, match=answer):
+            rolled_back("lake", to, last)

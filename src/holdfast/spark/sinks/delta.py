@@ -183,8 +183,11 @@ class DeltaSink(Sink):
 
     def _refuse_rewritten(self, live: set[str], to: Token, last: Token) -> None:
         """Refuse to take back rows that other writers have put into other files."""
-        records = self._layout.records_after(to.epoch, last)
-        gone = [r.parsed_token.epoch for r in records if not live.issuperset(r.files)]
+        gone = [
+            tries[0].parsed_token.epoch
+            for tries in self._layout.records_after(to.epoch, last)
+            if not any(live.issuperset(found.files) for found in tries)
+        ]
         if gone:
             which = ", ".join(map(str, gone))
             raise SinkRefused(

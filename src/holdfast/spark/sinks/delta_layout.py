@@ -2,13 +2,15 @@
 
     <path>/
       _delta_log/…                                  says which of the files below are the table
-      holdfast-<sink>/epoch-<generation>-<epoch>/   the files of one batch
-        part-….parquet
+      holdfast-<sink>/
+        epoch-<generation>-<epoch>-<id>/            the files of one batch
+          part-….parquet
       _holdfast/<sink>/
         staging/<generation>-<epoch>-<id>/          a batch being written
-        epochs/<generation>-<epoch>.json            the files a batch was written to
+        epochs/<generation>-<epoch>-<id>.json       the files a batch was written to
 
-`<sink>` is a digest of the names of the pipeline and the sink: several may share a table.
+`<sink>` is a digest of the names of the pipeline and the sink: several may share a table. `<id>`
+is new for every try, so that none touches the files of another.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from holdfast.spark.filesystem import LocalFiles, join, local_path
 from holdfast.spark.sinks.files_layout import sync_all
 from holdfast.spark.sinks.files_record import FORMAT, EpochManifest, dump, read_manifest
 
-_RECORD: Final = re.compile(r"(\d+)-(\d+)\.json")
+_RECORD: Final = re.compile(r"(\d+)-(\d+)-[0-9a-f]+\.json")
 _STAGED: Final = re.compile(r"(\d+)-(\d+)-\w+")
 _PREFIX: Final = "holdfast-"
 
@@ -81,9 +83,9 @@ class DeltaLayout:
             if counts.get(path.name, 0) == 0:
                 self._files.delete(str(path))
         sync_all([*directory.iterdir(), directory])
-        inside = f"{self._own}/epoch-{token.generation}-{token.epoch}"
-        # Left by a try whose commit failed: the log does not have this token.
-        self._files.delete(join(self._path, inside))
+        # A directory of this try's own: another process may have committed this token meanwhile,
+        # and what the log names is never touched. VACUUM removes what it does not name.
+        inside = f"{self._own}/epoch-{token.generation}-{token.epoch}-{uuid4().hex[:12]}"
         self._files.rename(staged, join(self._path, inside))
         found = []
         for path in sorted(local_path(join(self._path, inside)).iterdir()):
@@ -97,44 +99,56 @@ class DeltaLayout:
         """Remember which files a batch was written to."""
         rows = sum(file.rows for file in files)
         record = EpochManifest(FORMAT, str(token), rows, tuple(file.path for file in files))
-        self._files.write_text(self._record(token), dump(record))
+        name = f"{token.generation}-{token.epoch}-{uuid4().hex[:12]}.json"
+        self._files.write_text(join(self._records, name), dump(record))
 
     def read_record(self, token: Token) -> EpochManifest | None:
-        """The files a batch was written to."""
-        place = self._record(token)
-        text = self._files.read_text(place)
-        return None if text is None else read_manifest(text, place, self._sink)
+        """What a batch was written to; of several tries, which have the same rows, any one."""
+        return next(iter(self._read(token.generation, token.epoch)), None)
 
-    def records_after(self, epoch: int, last: Token) -> Iterator[EpochManifest]:
-        """What was committed after an epoch, if `last` is the last token the table has."""
-        newest: dict[int, Token] = {}
+    def records_after(self, epoch: int, last: Token) -> Iterator[list[EpochManifest]]:
+        """The tries of every epoch that was committed after one, if `last` is the last token.
+
+        One try of each was committed; which one, only the log knows.
+        """
+        newest: dict[int, int] = {}
         for token in self._recorded():
             # Later than the last: its commit never happened. Of two for one epoch, neither did
             # that of the earlier one.
             if token.epoch > epoch and not token.follows(last):
-                newest[token.epoch] = max(
-                    token, newest.get(token.epoch, token), key=lambda found: found.generation
-                )
-        for _, token in sorted(newest.items()):
-            record = self.read_record(token)
-            if record is not None:
-                yield record
+                newest[token.epoch] = max(token.generation, newest.get(token.epoch, 0))
+        for number, generation in sorted(newest.items()):
+            yield self._read(generation, number)
 
     def drop_records(self, to: Token) -> None:
         """Forget the batches that a roll-back took out of the table."""
-        for token in self._recorded():
+        for name, token in self._recorded_names():
             if token.epoch > to.epoch and token.generation < to.generation:
-                self._files.delete(self._record(token))
+                self._files.delete(join(self._records, name))
 
     def after(self, files: Sequence[LiveFile], epoch: int) -> list[LiveFile]:
         """Those files that this sink wrote after an epoch."""
-        pattern = re.compile(rf"{self._own}/epoch-\d+-(\d+)/.*")
+        pattern = re.compile(rf"{self._own}/epoch-\d+-(\d+)-[0-9a-f]+/.*")
         matches = ((file, pattern.fullmatch(file.path)) for file in files)
         return [file for file, found in matches if found and int(found[1]) > epoch]
 
     def _recorded(self) -> list[Token]:
-        found = (_RECORD.fullmatch(name) for name in self._files.names(self._records))
-        return [Token(self._pipeline, int(name[1]), int(name[2])) for name in found if name]
+        return [token for _, token in self._recorded_names()]
 
-    def _record(self, token: Token) -> str:
-        return join(self._records, f"{token.generation}-{token.epoch}.json")
+    def _recorded_names(self) -> list[tuple[str, Token]]:
+        found = ((name, _RECORD.fullmatch(name)) for name in self._files.names(self._records))
+        return [
+            (name, Token(self._pipeline, int(match[1]), int(match[2])))
+            for name, match in found
+            if match
+        ]
+
+    def _read(self, generation: int, epoch: int) -> list[EpochManifest]:
+        records = []
+        for name, token in self._recorded_names():
+            if (token.generation, token.epoch) == (generation, epoch):
+                place = join(self._records, name)
+                text = self._files.read_text(place)
+                if text is not None:
+                    records.append(read_manifest(text, place, self._sink))
+        return records

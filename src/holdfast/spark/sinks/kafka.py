@@ -31,7 +31,7 @@ from holdfast.spark.sinks.collecting import as_text, chunks, fetch, rendering, r
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
 from holdfast.spark.sinks.kafka_errors import Overtaken, explain, explained
 from holdfast.spark.sinks.kafka_tokens import LOG, TokenTopic
-from holdfast.spark.sinks.refusals import repeated
+from holdfast.spark.sinks.refusals import repeated, rolled_back
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -94,7 +94,7 @@ class KafkaSink(Sink):
     def roll_back(self, to: Token) -> str:
         with self._explained():
             producer = self._open(to)
-            if not repeated(self.name, to, self._last):
+            if not rolled_back(self.name, to, self._last):
                 with self._transaction(producer, to):
                     pass
         return self.takes_back

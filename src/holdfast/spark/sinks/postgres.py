@@ -117,7 +117,7 @@ class PostgresSink(Sink):
             session.transaction(),
         ):
             last = self._lock(session)
-            if not self._tokens.repeated(to, last):
+            if not self._tokens.rolled_back(to, last):
                 self._tokens.drop_staged(session, up_to=to)
                 self._tokens.write(session, to, None)
             if not self._epoch_column:

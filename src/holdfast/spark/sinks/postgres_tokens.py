@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.model import Token
-from holdfast.spark.sinks.refusals import repeated
+from holdfast.spark.sinks.refusals import repeated, rolled_back
 
 if TYPE_CHECKING:
     from holdfast.spark.sinks.postgres_place import Session
@@ -97,13 +97,17 @@ class Tokens:
 
     def repeated(self, token: Token, last: LastToken) -> bool:
         """Whether `token` is the last one; raises if it must not be taken."""
+        return repeated(self.sink, token, last.token, hint=self._hint())
+
+    def rolled_back(self, to: Token, last: LastToken) -> bool:
+        """Whether a roll-back was heard of before; raises if a newer run has begun."""
+        return rolled_back(self.sink, to, last.token, hint=self._hint())
+
+    def _hint(self) -> str:
         pipeline, sink = (name.replace("'", "''") for name in (self.pipeline, self.sink))
-        return repeated(
-            self.sink,
-            token,
-            last.token,
-            hint="If the pipeline was started from nothing on purpose: DELETE FROM "
-            f"holdfast.tokens WHERE pipeline = '{pipeline}' AND sink = '{sink}'",
+        return (
+            "If the pipeline was started from nothing on purpose: DELETE FROM "
+            f"holdfast.tokens WHERE pipeline = '{pipeline}' AND sink = '{sink}'"
         )
 
     def write(self, session: Session, token: Token, rows: int | None) -> None:

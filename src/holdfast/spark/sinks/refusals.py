@@ -9,20 +9,33 @@ from holdfast.model import Token
 def repeated(sink: str, token: Token, last: Token | None, *, hint: str = "") -> bool:
     """Whether a sink has taken this batch already; raises if it must not take it.
 
-    False is a batch that is new. `hint` is what else may help in this sink if it comes too late.
+    False is a batch that is new: of a later epoch, and of no older generation. Only a roll-back
+    that the sink was told of lets epochs count again. `hint` is what else may help in this sink if
+    the batch comes too late.
     """
-    if token.follows(last):
+    if last is None:
         return False
     if token.repeats(last):
         return True
-    assert last is not None, "every token follows none"
+    if token.generation >= last.generation and token.epoch > last.epoch:
+        return False
     if last.follows(token):
         raise overtaken(sink, token, last, hint=hint)
-    raise SinkRefused(
-        f"Sink {sink} has other rows under {_named(token)} than this run: the ledger seems to be "
-        "an older copy, or two ledgers drive the same sink.",
-        hint=_after_a_restore(token.pipeline),
-    )
+    older_copy = "the ledger seems to be an older copy, or two ledgers drive the same sink."
+    if (token.generation, token.epoch) == (last.generation, last.epoch):
+        said = f"has other rows under {_named(token)} than this run: {older_copy}"
+    else:
+        said = f"has got to {_named(last)}, and {_named(token)} lies before that: {older_copy}"
+    raise SinkRefused(f"Sink {sink} {said}", hint=_after_a_restore(token.pipeline))
+
+
+def rolled_back(sink: str, to: Token, last: Token | None, *, hint: str = "") -> bool:
+    """Whether a sink has heard of this roll-back already; raises if it has gone on since."""
+    if last is None or to.generation > last.generation:
+        return False
+    if last.follows(to):
+        raise overtaken(sink, to, last, hint=hint)
+    return True
 
 
 def overtaken(sink: str, token: Token, last: Token | int, *, hint: str = "") -> SinkRefused:

@@ -40,7 +40,7 @@ from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.model import Guarantee, Token
 from holdfast.spark.sinks.collecting import chunks, fetch, field_as_text
 from holdfast.spark.sinks.contract import Delivery, Receipt, Sink
-from holdfast.spark.sinks.refusals import repeated
+from holdfast.spark.sinks.refusals import repeated, rolled_back
 from holdfast.spark.sinks.valkey_errors import explained, place
 from holdfast.spark.sinks.valkey_scripts import APPLY, SET_TOKEN
 
@@ -107,7 +107,8 @@ class ValkeySink(Sink):
             # The token first: from here on a run of an older generation is refused.
             arguments = [to.generation, to.epoch, to.short]
             answer = self._run(client, SET_TOKEN, [self._token_key], arguments)
-            self._judge(to, answer)
+            if answer[0] != "taken":
+                rolled_back(self.name, to, self._token(answer[1]))
             if self._config.mode == "stream":
                 deleted = self._delete_after(client, to.epoch)
                 return f"{deleted} entries were deleted from the stream {self._config.key}."
@@ -212,14 +213,16 @@ class ValkeySink(Sink):
         """Whether `token` is the last one taken; raises if it must not be taken."""
         if last is None:
             return False
+        return repeated(self.name, token, self._token(last))
+
+    def _token(self, text: str) -> Token:
         try:
-            known = Token.parse(f"{self._pipeline}/{last}")
+            return Token.parse(f"{self._pipeline}/{text}")
         except ValueError as error:
             raise SinkRefused(
                 f"{self.name}: {self._token_key} in Valkey is no token of Holdfast.",
                 hint="Something else wrote it. Delete it only if this sink has delivered nothing.",
             ) from error
-        return repeated(self.name, token, known)
 
     def _delete_after(self, client: Valkey, epoch: int) -> int:
         """Delete this sink's entries of later epochs, from the end of the stream backwards."""

@@ -9,16 +9,32 @@ one has changed nothing.
 
 from __future__ import annotations
 
-_MOVE_TOKEN = """
+_MEET_TOKEN = """
 local token, generation, epoch = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local last = redis.call('GET', token)
 if last then
   local g, e, rest = string.match(last, '^(%d+)/(-?%d+)(.*)$')
   if not g or not (rest == '' or string.sub(rest, 1, 1) == '/') then return {'met', last} end
   g, e = tonumber(g), tonumber(e)
-  if g > generation or (g == generation and e >= epoch) then return {'met', last} end
+  if met(g, e) then return {'met', last} end
 end
 """
+
+# A batch is new if it is of a later epoch, and of no older generation.
+_MOVE_TOKEN = (
+    """
+local function met(g, e) return g > tonumber(ARGV[1]) or e >= tonumber(ARGV[2]) end
+"""
+    + _MEET_TOKEN
+)
+
+# A roll-back is new if its generation is.
+_ROLL_TOKEN_BACK = (
+    """
+local function met(g, e) return g >= tonumber(ARGV[1]) end
+"""
+    + _MEET_TOKEN
+)
 
 APPLY = (
     _MOVE_TOKEN
@@ -83,4 +99,4 @@ return {'taken', ''}
 """
 )
 
-SET_TOKEN = _MOVE_TOKEN + "redis.call('SET', token, ARGV[3]) return {'taken', ''}"
+SET_TOKEN = _ROLL_TOKEN_BACK + "redis.call('SET', token, ARGV[3]) return {'taken', ''}"
