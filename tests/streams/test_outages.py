@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import SinkRefused
+from holdfast import failpoints
+from holdfast.errors import HoldfastError, SinkRefused
 from holdfast.model import SinkPosition
 
 from .background import Background
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.spark
 SWITCHED = """
 import json
 from pathlib import Path
-from holdfast.errors import SinkRefused
+from holdfast import failpoints
+from holdfast.errors import HoldfastError, SinkRefused
 
 def made(name):
     def take(frame, token):
@@ -297,3 +299,33 @@ def test_what_lies_in_a_spool_without_a_right_is_removed(world: World) -> None:
     spool = world.root / ".holdfast/checkpoints/.spool/pay/side"
     assert list(spool.iterdir()) == []
     assert rows(taken(world.root / "side.jsonl")) == world.expected()
+
+
+@pytest.mark.parametrize("step", ["stream.drained", "stream.delivered", "stream.decided"])
+def test_killed_while_a_spool_drains(world: World, step: str) -> None:
+    """What an exactly-once sink took from its spool before a crash is not offered out of turn."""
+    second = sink("second", "files", path="second", required=False, retry={"attempts": 1})
+    world.configure(FILES, second)
+    (world.root / "second").touch()  # no directory can be made there
+    for _ in range(3):
+        world.add()
+    world.run()
+    (world.root / "second").unlink()
+    world.add()
+
+    def crash(reached: str, subject: str) -> None:
+        if reached == step and subject in ("second", "pay"):
+            raise Crash
+
+    failpoints.observe(crash)
+    with pytest.raises(HoldfastError, match="Crash"):
+        world.run()
+    failpoints.observe(None)
+    world.run()
+
+    assert world.lake(path="second") == world.expected()
+    assert position(world, "second").waiting is None
+
+
+class Crash(BaseException):
+    """The end of a process; nothing tidies up after it."""

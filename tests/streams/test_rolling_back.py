@@ -253,6 +253,28 @@ def test_an_old_copy_of_everything_is_noticed(world: World) -> None:
     assert world.lake() == world.expected()
 
 
+def test_a_ledger_one_version_behind_is_noticed(world: World) -> None:
+    """Its one missing version may be a commit that a crash cut short; the sink knows better."""
+    world.add()
+    world.run()
+    ledger = world.root / ".holdfast" / "ledger.db"
+    shutil.copy(ledger, world.root / "old.db")
+    world.add()
+    world.run()
+    for place in ledger.parent.glob("ledger.db*"):
+        place.unlink()
+    shutil.copy(world.root / "old.db", ledger)
+    world.add()
+
+    with pytest.raises(SinkRefused, match="older copy"):
+        world.run()
+    with world.project() as project:
+        repair(project.checkpoints("pay"))
+        project.roll_back("pay", "latest")
+    world.run()
+    assert world.lake() == world.expected()
+
+
 def test_an_old_copy_of_the_ledger_alone_is_refused(world: World) -> None:
     """Newer checkpoints lie beside it: nothing is run, and none of them is removed."""
     world.add()

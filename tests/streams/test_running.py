@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.sql import SparkSession
 
 from holdfast import failpoints
 from holdfast.config.sinks import SinkConfig
@@ -157,6 +158,7 @@ def test_a_function_that_raises_is_named(world: World) -> None:
         ("def f(frame):\n    return frame.select('nope')\n", r"nope.*wrong\.py:2"),
         ("def f(frame:\n", r"SyntaxError.*wrong\.py"),
         ("raise NameError('x')\n", r"NameError: x.*wrong\.py:1"),
+        ("import sys\ndef f(frame):\n    sys.exit(3)\n", r"SystemExit: 3.*wrong\.py:3"),
         ("f = 3\n", r"wrong:f is a int, not a function"),
         ("def g(frame): ...\n", r"has no f"),
     ],
@@ -358,6 +360,73 @@ def test_a_file_that_is_gone_can_be_given_up(world: World) -> None:
     for event in gone:
         del expected[(event["id"], event["merchant"], event["paise"])]
     assert world.lake() == expected
+
+
+@pytest.mark.parametrize("name", ["with space", "50%", "a%20ü"])
+def test_odd_project_names(tmp_path: Path, spark: SparkSession, name: str) -> None:
+    """A project may be anywhere; nothing is written beside it."""
+    root = tmp_path / name
+    root.mkdir()
+    world = World(root, spark)
+    world.configure()
+    world.add()
+    world.run()
+    world.add()
+    world.run()
+
+    files = list(root.glob("lake/holdfast_epoch=*/*.parquet"))
+    assert sum(parquet.read_metadata(file).num_rows for file in files) == 10
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_source_with_brackets_in_its_name_is_no_pattern(world: World) -> None:
+    """A path that is there as it is written means itself; others may be patterns."""
+    (world.root / "events").rename(world.root / "in [x] {a,b}")
+    world.configure(source=f'{{ format = "json", path = "in [x] {{a,b}}", schema = "{SCHEMA}" }}')
+    place = world.root / "in [x] {a,b}" / "0.json"
+    place.write_text('{"id": 1, "merchant": "m", "paise": 2}\n')
+    world.run()
+    assert world.lake() == {(1, "m", 2): 1}
+    (world.root / "holdfast.toml").write_text(
+        (world.root / "holdfast.toml").read_text().replace("in [x] {a,b}", "eve*s")
+    )
+    (world.root / "events" / "1.json").write_text('{"id": 2, "merchant": "m", "paise": 2}\n')
+    world.run(accept_source=True)
+    assert world.lake() == {(1, "m", 2): 1, (2, "m", 2): 1}
+
+
+def test_a_function_on_the_workers_keeps_its_words(world: World) -> None:
+    """What a user's function on Spark's workers raises is told, not that it raised."""
+    (world.root / "working.py").write_text(
+        "from pyspark.sql import functions as F\n"
+        "@F.udf('long')\n"
+        "def broken(x):\n    raise ValueError('no such luck')\n"
+        "def f(frame):\n    return frame.withColumn('id', broken('id'))\n"
+    )
+    world.configure(keys='python = "working:f"')
+    world.add()
+
+    with pytest.raises(TransformFailed, match="ValueError: no such luck"):
+        world.run()
+
+
+def test_stopped_while_the_source_is_away(world: World) -> None:
+    """An epoch that was begun is said to be open."""
+    world.configure(
+        source=f'{{ format = "parquet", path = "events", schema = "{SCHEMA}" }}',
+        keys='source_retry = { first_delay = "100ms" }',
+    )
+    rows = pa.Table.from_pylist([{"id": 1, "merchant": "m", "paise": 2}])
+    parquet.write_table(rows, world.root / "events" / "0.parquet")
+    running = Background(world)
+    running.until_epochs(1)
+    (world.root / "events" / "1.parquet").write_bytes(b"not yet written")
+    running.until(lambda: bool(running.watcher.waits))
+    running.stop()
+
+    assert running.result is not None
+    assert running.result.run.status == "partial"
+    assert "Epoch 1" in running.result.notes[-1]
 
 
 def test_odd_file_names(world: World) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from holdfast.errors import (
@@ -25,6 +25,7 @@ from holdfast.errors import (
     SourceError,
     SparkFailed,
     TargetError,
+    TransformFailed,
     UsageError,
 )
 
@@ -188,6 +189,15 @@ _RULES = (
         ),
     ),
     _rule(
+        # The last line of the Python trace, which is the user's own exception.
+        r"(?:PythonException|from the Python worker).*?Traceback \(most recent call last\):"
+        r".*?\n((?:\w+\.)*\w+(?:Error|Exception|Exit|Interrupt|Warning)\b[^\n]*)",
+        lambda what, m: TransformFailed(
+            f"{what}: a Python function raised {m.group(1).strip()}.",
+            hint="Its trace is in Spark's log. Mend the function. " + _NOTHING_LOST,
+        ),
+    ),
+    _rule(
         r"is not a Parquet file|MALFORMED_ORC_FILE|Malformed ORC file",
         lambda what, _: SourceError(
             f"{what}: a file is damaged or not of the configured format.",
@@ -222,6 +232,11 @@ def translated(what: str) -> Iterator[None]:
 
 def explain(what: str, error: Exception) -> HoldfastError:
     """Name a Spark failure."""
+    if isinstance(error, Py4JNetworkError):
+        return SparkFailed(
+            f"{what}: Spark's Java process has ended.",
+            hint="Nothing is lost. See its log for why, then run again.",
+        )
     chain = "\n".join(_chain(error))
     for rule in _RULES:
         match = rule.pattern.search(chain)

@@ -61,8 +61,12 @@ def make_outlets(
             )
             count = position.dropped_count + gap
             positions[name] = replace(position, delivered=last.token, dropped_count=count)
+
+    def remember(name: str, position: SinkPosition) -> None:
+        job.checkpoints.remember_sink(name, position, generation=job.lease.generation)
+
     outlets = [
-        Outlet(sinks[config.name], config, positions.get(config.name), spools)
+        Outlet(sinks[config.name], config, positions.get(config.name), spools, remember)
         for config in job.pipeline.sinks
     ]
     roll_back = job.checkpoints.open_roll_back()

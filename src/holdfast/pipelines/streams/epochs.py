@@ -239,20 +239,15 @@ class Epochs:
         )
 
     def _after(self) -> None:
-        """Tidy up; what cannot be removed is told, but no reason to stop."""
+        """Remove old checkpoints; that one cannot be removed is told, but no reason to stop."""
+        retain = self._settings.retain
         try:
-            self._tidy()
+            self._checkpoints.retain(
+                min_count=retain.min_count,
+                min_age=retain.min_age,
+                generation=self._settings.generation,
+            )
         except LeaseLost:
             raise
         except HoldfastError as error:
             self._trouble(error)
-
-    def _tidy(self) -> None:
-        for outlet in self._deliveries.outlets:
-            outlet.clean()
-        retain = self._settings.retain
-        self._checkpoints.retain(
-            min_count=retain.min_count,
-            min_age=retain.min_age,
-            generation=self._settings.generation,
-        )

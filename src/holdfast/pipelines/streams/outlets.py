@@ -12,7 +12,7 @@ from typing import Final
 from holdfast.config.sinks import SinkConfig
 from holdfast.errors import HoldfastError, Interrupted, SinkRefused
 from holdfast.failpoints import reach
-from holdfast.model import SinkPosition, SpoolEntry, Token, Waiting
+from holdfast.model import SinkPosition, Token, Waiting
 from holdfast.spark.sinks.contract import Delivery, Sink
 from holdfast.spark.streaming.spooling import Spools, gone
 
@@ -24,6 +24,10 @@ DRAIN_SECONDS: Final = 2.0
 
 Told = Callable[[Token, str, str], None]
 """Called with a roll-back, the name of a sink, and what it did about it."""
+
+
+Remember = Callable[[str, SinkPosition], None]
+"""Makes the position of a sink durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,20 @@ class Outlet:
     """
 
     def __init__(
-        self, sink: Sink, config: SinkConfig, position: SinkPosition | None, spools: Spools
+        self,
+        sink: Sink,
+        config: SinkConfig,
+        position: SinkPosition | None,
+        spools: Spools,
+        remember: Remember,
     ) -> None:
         self.sink = sink
         self.config = config
         self.position = position or SinkPosition(sink.guarantee, None)
         self._spools = spools
+        self._remember = remember
         self._spool = deque(spools.load(sink.name, position))
         self._spooled_bytes = sum(entry.bytes for entry in self._spool)
-        self._delivered_spool: list[SpoolEntry] = []
         expected = self.position.waiting.batches if self.position.waiting is not None else 0
         self._lost_batches = max(0, expected - len(self._spool))
         self._failures = 0
@@ -129,9 +138,12 @@ class Outlet:
             self.sink.deliver(self._spools.delivery(self.name, entry))
             self._worked()
             reach("stream.drained", self.name)
-            self._delivered_spool.append(self._spool.popleft())
+            self._spool.popleft()
             self._spooled_bytes -= entry.bytes
             self.position = replace(self.position, delivered=entry.token, waiting=self._waiting())
+            # Each on its own: killed now, the sink is offered at most its last batch again.
+            self._remember(self.name, self.position)
+            self._spools.forget(entry)
         self._tell()
         return True
 
@@ -170,12 +182,6 @@ class Outlet:
             dropped=(*self.position.dropped, token)[-KEPT_DROPS:],
             dropped_count=self.position.dropped_count + 1,
         )
-
-    def clean(self) -> None:
-        """Remove what was delivered from the spool, once that has been committed."""
-        for entry in self._delivered_spool:
-            self._spools.forget(entry)
-        self._delivered_spool.clear()
 
     def _waiting(self) -> Waiting | None:
         if not self._spool:

@@ -185,7 +185,7 @@ class StreamRunner:
     ) -> None:
         """Run Spark's query, and run it again whenever its source is back."""
         job = self._job
-        patience = Patience(job.pipeline.source_retry)
+        patience = Patience(job.pipeline.source_retry, once=once)
         while True:
             done_before = self._epochs_done
             error = self._follow_once(start, scratch, epochs, deliveries, once=once)
@@ -202,10 +202,20 @@ class StreamRunner:
                 raise error
             self._wait_for("waiting_for_source", {"source": error}, delay)
             if self._pause(delay, deliveries):
+                self._refuse_open_epoch(epochs)
                 return
             # From where this process got to: its checkpoint is in memory, whatever the disk says.
             start = Start(
                 epochs.head, start.entry, epochs.last, open_intent(job.checkpoints, epochs.last)
+            )
+
+    def _refuse_open_epoch(self, epochs: Epochs) -> None:
+        """Say so if the run ends with an epoch under way."""
+        intent = open_intent(self._job.checkpoints, epochs.last)
+        if intent is not None:
+            raise Undelivered(
+                f"Epoch {intent.token.epoch} was begun and its source could not be read.",
+                hint="It is the first one when the pipeline is started again.",
             )
 
     def _follow_once(
@@ -262,10 +272,12 @@ class StreamRunner:
             )
         return content
 
-    def _named(self, error: Exception) -> HoldfastError:
+    def _named(self, error: BaseException) -> HoldfastError:
         if isinstance(error, HoldfastError):
             return error
         job = self._job
+        if not isinstance(error, Exception):
+            return HoldfastError(f"{job.name}: ended by {error!r}.", hint="Nothing is lost.")
         return unexpected(job.name, error, log_path=job.log_path, now=job.clock())
 
     def _attend(self, batches: MicroBatches, deliveries: Deliveries) -> None:
@@ -287,19 +299,12 @@ class StreamRunner:
 
     def _drain(self, deliveries: Deliveries, *, seconds: float) -> None:
         """Deliver what waits for sinks that are back, between two epochs."""
-        job = self._job
         drained = False
         for outlet in deliveries.outlets:
             if not outlet.has_work or outlet.resting:
                 continue
             drained = True
-            before = outlet.position
             outlet.try_to_drain(seconds)
-            if outlet.position != before:
-                job.checkpoints.remember_sink(
-                    outlet.name, outlet.position, generation=job.lease.generation
-                )
-                outlet.clean()
         if drained and self._board.state == "running":
             self._board.show("running", waiting=deliveries.errors)
 

@@ -94,7 +94,7 @@ class PythonSink(Sink):
             return function(*arguments)
         except (SinkError, Interrupted):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise SinkUnavailable(
                 f"{self.name}: {self._place} raised {type(error).__name__}: {_told(error)} "
                 f"({origin(error, ignoring=__file__)})",
@@ -103,6 +103,6 @@ class PythonSink(Sink):
             ) from error
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """The first line of a message: Spark's go on with a stack trace."""
     return next(iter(str(error).strip().splitlines()), "no message")[:400]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +24,7 @@ class MicroBatches:
         self._process = process
         self._name = name
         self._query: StreamingQuery | None = None
-        self._raised: Exception | None = None
+        self._raised: BaseException | None = None
 
     def start(self, directory: Path, *, once: bool, interval_ms: int | None) -> None:
         """Start from what Spark's checkpoint directory says."""
@@ -33,13 +33,18 @@ class MicroBatches:
         def each(frame: DataFrame, epoch: int) -> None:
             try:
                 self._process(frame, epoch)
-            except Exception as error:
+            except BaseException as error:
                 self._raised = self._raised or error
-                raise
+                if isinstance(error, Exception):
+                    raise
+                # Spark is answered for an Exception only: it would wait for ever.
+                raise RuntimeError(repr(error)) from error
 
         with translated(f"{self._name}: starting"):
             writer = self._frame.writeStream.foreachBatch(each).option(
-                "checkpointLocation", directory.as_uri()
+                # Not `as_uri`: Hadoop takes %20 for three characters.
+                "checkpointLocation",
+                f"file://{directory}",
             )
             if once:
                 writer = writer.trigger(availableNow=True)
@@ -51,16 +56,17 @@ class MicroBatches:
         """Wait a little; whether the query has ended."""
         assert self._query is not None, "not started"
         deadline = time.monotonic() + seconds
-        while self._query.isActive:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            # Short sleeps here instead of a long one inside Spark: a signal is handled only
-            # between two of them.
-            time.sleep(min(0.05, left))
+        with translated(f"{self._name}: running"):
+            while self._query.isActive:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                # Short sleeps here instead of a long one inside Spark: a signal is handled only
+                # between two of them.
+                time.sleep(min(0.05, left))
         return True
 
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """Why the query ended, if not because it was done: the function's own error first."""
         if self._raised is not None:
             return self._raised
@@ -74,6 +80,8 @@ class MicroBatches:
             return
         try:
             self._query.stop()
+        except Py4JNetworkError:
+            return  # Spark itself is gone, and the query with it
         except (Py4JError, PySparkException):
             if self._query.isActive:
                 raise

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast.config.stream import StreamSource
 from holdfast.errors import SourceChanged, UsageError
 from holdfast.spark.failures import translated
-from holdfast.spark.filesystem import files_for
+from holdfast.spark.filesystem import files_for, is_local, is_pattern, local_path
 
 _STATEFUL: Final = re.compile(
     r"^[\s:+-]*~(Aggregate|Deduplicate\w*|FlatMapGroups\w*|TransformWith\w*|GlobalLimit"
@@ -34,7 +34,16 @@ def open_stream(
             reader = reader.option(name, value)
         if source.schema_ddl is not None:
             reader = reader.schema(source.schema_ddl)
-        return reader.load(source.path) if source.path is not None else reader.load()
+        if source.path is None:
+            return reader.load()
+        return reader.load(_as_pattern(spark, source.path))
+
+
+def _as_pattern(spark: SparkSession, path: str) -> str:
+    """A path as Spark takes it, which is a pattern: one that is there as it is means itself."""
+    if not is_pattern(path) or not is_local(spark, path) or not local_path(path).exists():
+        return path
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def describe_source(source: StreamSource) -> str:

@@ -47,9 +47,11 @@ def by_function(function: Callable[[DataFrame], Any], name: str) -> Transform:
             result = function(frame)
         except HoldfastError:
             raise
-        except Exception as error:
-            by_spark = isinstance(error, Py4JError | PySparkException)
-            said = explain(name, error).message if by_spark else f"{name}: {_said(error)}"
+        except (Exception, SystemExit) as error:
+            if isinstance(error, Py4JError | PySparkException):
+                said = explain(name, error).message.rstrip(".")
+            else:
+                said = f"{name}: {_said(error)}"
             raise TransformFailed(
                 f"{said} ({origin(error, ignoring=__file__)}).",
                 hint="Nothing of this batch was delivered. Mend the function and run again.",
@@ -81,5 +83,5 @@ def _of_the_user(key: str) -> Iterator[None]:
         ) from error
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
