@@ -29,7 +29,7 @@ def doctor(
     ] = None,
     output: OutputOption = OutputFormat.text,
 ) -> None:
-    """Look at the configuration, ledger, clock, Java, Spark, sources and targets."""
+    """Look at everything a run needs, from the configuration to the sinks, and name the fix."""
     from holdfast.pipelines.doctor import examine
 
     chosen = context_of(context)

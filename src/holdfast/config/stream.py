@@ -99,7 +99,7 @@ class SourceRetry(Section):
     first_delay: Duration = timedelta(seconds=1)
     max_delay: Duration = timedelta(minutes=1)
     give_up_after: Duration | None = None
-    """How long a source may stay away before the run ends; for ever by default."""
+    """How long a source may stay away before the run ends; for ever, or a minute with `once`."""
 
     @classmethod
     def broken_rules(cls, data: Mapping[str, Any]) -> Iterator[Finding]:
