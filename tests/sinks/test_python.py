@@ -56,7 +56,7 @@ class TestFunction(SinkConformance):
 
     def open(self, spark: SparkSession) -> PythonSink:
         del spark
-        return PythonSink.of("shelf", self.shelf, idempotent=True)
+        return PythonSink("shelf", self.shelf, idempotent=True)
 
     def read(self) -> list[Row]:
         return [row for rows in self.shelf.batches.values() for row in rows]
@@ -67,7 +67,7 @@ def test_a_function_tells_batches_apart(spark: SparkSession) -> None:
     shelf = Shelf()
     frame = spark.createDataFrame([(1, "tea")], "id long, name string")
     for batch, refused in (("0198-a", False), ("0198-a", False), ("0198-b", True)):
-        sink = PythonSink.of("shelf", shelf, idempotent=True)
+        sink = PythonSink("shelf", shelf, idempotent=True)
         delivery = Delivery(token(1, batch=batch), frame, frame.schema)
         if refused:
             with pytest.raises(SinkRefused, match="shop/1/1/0198-b is late, or has other rows"):
@@ -158,9 +158,9 @@ def test_what_a_function_raises_on_purpose(spark: SparkSession) -> None:
         frame.select("nothing").collect()
 
     with pytest.raises(SinkRefused, match=r"^not these rows$"):
-        deliver(spark, PythonSink.of("mine", refuse))
+        deliver(spark, PythonSink("mine", refuse))
     with pytest.raises(SinkUnavailable, match=r"raised AnalysisException: .*nothing") as raised:
-        deliver(spark, PythonSink.of("mine", select))
+        deliver(spark, PythonSink("mine", select))
     assert f"{Path(__file__).name}:" in raised.value.message
     assert len(raised.value.message.splitlines()) == 1
 

@@ -283,7 +283,7 @@ class StreamQuery:
         if source is not None:
             refuse_stateful(source, pipeline=self.name)
         given = {
-            entry["name"]: PythonSink.of(
+            entry["name"]: PythonSink(
                 entry["name"], sink.function, idempotent=entry["idempotent"]
             )
             for entry, sink in self._described.sinks

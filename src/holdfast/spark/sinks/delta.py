@@ -112,10 +112,10 @@ class DeltaSink(Sink):
     def _take(self, delivery: Delivery) -> Receipt:
         token = delivery.token
         if not self._tidy:
-            self._layout.clear_staging(token)
+            self._layout.staging.clear(token)
             self._tidy = True
         columns = self._columns(delivery.schema)
-        staged = self._layout.new_staging(token)
+        staged = self._layout.staging.new(token)
         _fitted(delivery, columns).write.options(**FAST_COMMITTER).parquet(staged)
         reach("delta.written", self.name)
         files = self._layout.move_in(staged, token)

@@ -28,9 +28,9 @@ from holdfast.spark.delta_log import LOG_DIRECTORY, LiveFile, NewFile
 from holdfast.spark.filesystem import LocalFiles, join, local_path
 from holdfast.spark.sinks.files_layout import sync_all
 from holdfast.spark.sinks.files_record import FORMAT, EpochManifest, dump, read_manifest
+from holdfast.spark.sinks.staging import StagingArea
 
 _RECORD: Final = re.compile(r"(\d+)-(\d+)-[0-9a-f]+\.json")
-_STAGED: Final = re.compile(r"(\d+)-(\d+)-\w+")
 _PREFIX: Final = "holdfast-"
 
 
@@ -44,7 +44,7 @@ class DeltaLayout:
         self._pipeline = pipeline
         digest = hashlib.sha256(f"{pipeline}/{sink}".encode()).hexdigest()[:8]
         self._own = f"{_PREFIX}{digest}"
-        self._staging = join(path, "_holdfast", digest, "staging")
+        self.staging = StagingArea(self._files, join(path, "_holdfast", digest, "staging"))
         self._records = join(path, "_holdfast", digest, "epochs")
 
     def refuse_foreign(self) -> None:
@@ -59,18 +59,6 @@ class DeltaLayout:
                     f"{self._sink}: {self._path} holds {name} and is no Delta table.",
                     hint="Move it away, or choose another path.",
                 )
-
-    def new_staging(self, token: Token) -> str:
-        """A directory nobody has used: a task that outlived its job writes elsewhere."""
-        return join(self._staging, f"{token.generation}-{token.epoch}-{uuid4().hex[:12]}")
-
-    def clear_staging(self, token: Token) -> None:
-        """Remove what earlier tries up to this token left behind."""
-        for name in self._files.names(self._staging):
-            found = _STAGED.fullmatch(name)
-            # What a newer run is writing stays, should this one have been overtaken.
-            if found and (int(found[1]), int(found[2])) <= (token.generation, token.epoch):
-                self._files.delete(join(self._staging, name))
 
     def move_in(self, staged: str, token: Token) -> list[NewFile]:
         """Move the files of a batch durably into the table's directory; no reader sees them yet."""

@@ -132,10 +132,10 @@ class FilesSink(Sink):
         if record is None or token.generation > record.generation or record.retiring is not None:
             self._begin_generation(token)
         if not self._tidy:
-            self._layout.clear_staging(token)
+            self._layout.staging.clear(token)
             self._tidy = True
         frame = self._fitted(delivery)
-        staged = self._layout.new_staging(token)
+        staged = self._layout.staging.new(token)
         rows = self._writer.write(frame, staged)
         reach("files.written", self.name)
         manifest = self._writer.seal(staged, token, rows)
@@ -224,7 +224,7 @@ class FilesSink(Sink):
 
     def _announce(self, columns: StructType, token: Token) -> None:
         """Tell Spark all columns, before rows that have them can be seen."""
-        scratch = self._layout.new_staging(token)
+        scratch = self._layout.staging.new(token)
         part = self._writer.write_columns(columns, scratch)
         self._files.replace(part, join(self._path, COMMON_METADATA))
         self._files.delete(scratch)

@@ -19,12 +19,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from holdfast.errors import SinkRefused
 from holdfast.model import Token
 from holdfast.spark.filesystem import Files, join
 from holdfast.spark.sinks.files_record import EpochManifest, dump, read_manifest
+from holdfast.spark.sinks.staging import StagingArea
 from holdfast.spark.writing import MANIFEST
 
 EPOCH_COLUMN: Final = "holdfast_epoch"
@@ -32,7 +32,6 @@ COMMON_METADATA: Final = "_common_metadata"
 _PREFIX: Final = f"{EPOCH_COLUMN}="
 _SYNCS: Final = 8
 _UNFINISHED: Final = "unfinished"
-_STAGED: Final = re.compile(r"(\d+)-(\d+)-\w+")
 # Hidden, but they make the directory somebody else's table.
 _OTHER_TABLES: Final = frozenset({"_delta_log", "_spark_metadata"})
 
@@ -45,23 +44,11 @@ class Layout:
         self._sink = sink
         self.path = path
         self.record = join(path, "_holdfast", "sink.json")
-        self.staging = join(path, "_holdfast", "staging")
+        self.staging = StagingArea(files, join(path, "_holdfast", "staging"))
 
     def epoch(self, epoch: int) -> str:
         """The directory of a published epoch."""
         return join(self.path, f"{_PREFIX}{epoch}")
-
-    def new_staging(self, token: Token) -> str:
-        """A directory nobody has used: a task that outlived its job writes elsewhere."""
-        return join(self.staging, f"{token.generation}-{token.epoch}-{uuid4().hex[:12]}")
-
-    def clear_staging(self, token: Token) -> None:
-        """Remove what earlier tries up to this token left behind."""
-        for name in self._files.names(self.staging):
-            found = _STAGED.fullmatch(name)
-            # What a newer run is writing stays, should this one have been overtaken.
-            if found and (int(found[1]), int(found[2])) <= (token.generation, token.epoch):
-                self._files.delete(join(self.staging, name))
 
     def epochs(self) -> list[int]:
         """The published epochs, sorted; refuses a directory that holds anything else."""

@@ -43,7 +43,7 @@ def open_sink(config: config_of.SinkConfig, *, pipeline: str, spark: SparkSessio
         case config_of.PythonSink():
             from holdfast.spark.sinks.python import PythonSink
 
-            return PythonSink(config, pipeline=pipeline, spark=spark)
+            return PythonSink.configured(config)
         case _:
             raise ConfigError(
                 f"{config.name}: there is no sink for a {type(config).__name__}.",

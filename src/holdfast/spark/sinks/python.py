@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from holdfast.config.sinks import PythonSink as PythonSinkConfig
 from holdfast.errors import Interrupted, SinkError, SinkRefused, SinkUnavailable
@@ -32,29 +32,25 @@ class PythonSink(Sink):
     `SinkUnavailable` mean what they always mean.
     """
 
-    def __init__(self, config: PythonSinkConfig, *, pipeline: str, spark: SparkSession) -> None:
-        del pipeline, spark
-        super().__init__(config.name)
-        self._place = config.function
-        self._idempotent = config.idempotent
-        self._function: SinkFunction = find_function(
+    def __init__(
+        self, name: str, function: SinkFunction, *, place: str = "", idempotent: bool = False
+    ) -> None:
+        super().__init__(name)
+        self._function = function
+        self._place = place or _named(function)
+        self._idempotent = idempotent
+        self._last: Token | None = None
+
+    @classmethod
+    def configured(cls, config: PythonSinkConfig) -> Self:
+        """Find the function that the configuration names."""
+        function = find_function(
             config.function,
             owner=f"the sink {config.name}",
             takes="a DataFrame and a Token",
             error=SinkRefused,
         )
-        self._last: Token | None = None
-
-    @classmethod
-    def of(cls, name: str, function: SinkFunction, *, idempotent: bool = False) -> Self:
-        """Make a sink of a function that is at hand."""
-        sink = cls.__new__(cls)
-        Sink.__init__(sink, name)
-        sink._place = getattr(function, "__qualname__", None) or type(function).__qualname__
-        sink._idempotent = idempotent
-        sink._function = function
-        sink._last = None
-        return sink
+        return cls(config.name, function, place=config.function, idempotent=config.idempotent)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -101,6 +97,10 @@ class PythonSink(Sink):
                 hint="It is tried again. Raise holdfast.errors.SinkRefused for what will never "
                 "work.",
             ) from error
+
+
+def _named(function: SinkFunction) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
 def _told(error: BaseException) -> str:
