@@ -368,3 +368,17 @@ def test_elsewhere_than_on_a_local_disk_it_is_refused(spark: SparkSession) -> No
     config = Config.model_validate({"type": "delta", "name": "totals", "path": "hdfs://host/t"})
     with pytest.raises(SinkRefused, match="cannot be written to hdfs://host/t"):
         DeltaSink(config, pipeline=PIPELINE, spark=spark)
+
+
+def test_a_roll_back_that_was_killed_can_be_done_again(
+    sink: Open, delivery: Deliveries, path: Path, crashing_at: Crashing
+) -> None:
+    """What the first one took out of the table is not taken for somebody else's doing."""
+    for epoch in (0, 1, 2):
+        sink().deliver(delivery(1, epoch, [(epoch, "a")]))
+    with crashing_at("delta.rolled_back"):
+        sink().roll_back(Token(PIPELINE, 2, 0))
+    sink().roll_back(Token(PIPELINE, 3, 0))
+    assert rows(path) == Counter([(0, "a")])
+    sink().deliver(delivery(3, 1, [(1, "b")]))
+    assert rows(path) == Counter([(0, "a"), (1, "b")])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from holdfast import failpoints
 from holdfast.config.sinks import FilesSink as Config
 from holdfast.errors import SinkRefused, SinkUnavailable
 from holdfast.model import Token
@@ -485,3 +486,26 @@ class TestThroughHadoop:
         record.rename(record.with_name(".sink.json.tmp"))
         sink().deliver(delivery(1, 2, [(2, "b")]))
         assert read() == Counter([(1, "a"), (2, "b")])
+
+
+def test_a_process_that_wakes_up_late_leaves_the_record_of_a_newer_one(
+    sink: Open, read: Read, delivery: Deliveries
+) -> None:
+    """Overtaken by a roll-back while it begins its generation, it neither publishes nor unlocks."""
+    for epoch in (0, 1, 2):
+        sink().deliver(delivery(1, epoch, [(epoch, "a")]))
+    newer = sink()
+
+    def overtake(reached: str, _subject: str) -> None:
+        if reached == "files.fenced":
+            failpoints.observe(None)
+            newer.roll_back(Token(PIPELINE, 3, 1))
+
+    failpoints.observe(overtake)
+    with pytest.raises(SinkRefused, match="too late"):
+        sink().deliver(delivery(2, 3, [(3, "late")]))
+    failpoints.observe(None)
+
+    assert read() == Counter([(0, "a"), (1, "a")])
+    sink().deliver(delivery(4, 2, [(2, "new")]))
+    assert read() == Counter([(0, "a"), (1, "a"), (2, "new")])

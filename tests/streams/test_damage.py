@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.checkpoint import repair, verify
-from holdfast.errors import CheckpointDamaged, HoldfastError
+from holdfast.errors import CheckpointDamaged, HoldfastError, SinkRefused
 
-from .world import World
+from .world import World, sink
 
 pytestmark = pytest.mark.spark
 
@@ -125,6 +125,21 @@ def test_a_clock_that_goes_backwards(run_before: World) -> None:
     run_before.add()
     assert run_before.run().epochs == 1
     assert run_before.lake() == run_before.expected()
+
+
+@pytest.mark.parametrize("kind", ["files", "delta"])
+def test_a_sink_that_lost_its_rows_is_refused(world: World, kind: str) -> None:
+    """Going on in silence would leave a sink without the rows it is remembered to have."""
+    world.configure(sink("table", kind, path="table"))
+    world.add()
+    world.run()
+    shutil.rmtree(world.root / "table")
+    world.add()
+
+    with pytest.raises(SinkRefused, match="has nothing, although it took batches up to epoch 0"):
+        world.run()
+    world.configure(sink("anew", kind, path="table"))
+    assert world.run().epochs == 1
 
 
 def test_a_full_disk_at_every_step(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from holdfast.cli import checkpoint, demo, doctor, plan, schema, setup, state, s
 from holdfast.cli import run as run_command
 from holdfast.cli.context import Context
 from holdfast.cli.output import print_error
-from holdfast.errors import HoldfastError, Interrupted
+from holdfast.errors import HoldfastError, Interrupted, UsageError
 
 # Found through its subclass: Typer carries a click of its own, whose classes are not click's.
 _Mistyped: Any = typer.BadParameter.__base__
@@ -48,6 +48,11 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             # Typer would end without a word.
             raise Interrupted("Interrupted.", hint="Run it again to go on.") from None
+        except typer.Abort:
+            raise UsageError(
+                "Nothing was changed: the question was not answered with yes.",
+                hint="Answer y, or say so beforehand: --yes",
+            ) from None
 
 
 app = typer.Typer(

@@ -283,9 +283,7 @@ class StreamQuery:
         if source is not None:
             refuse_stateful(source, pipeline=self.name)
         given = {
-            entry["name"]: PythonSink(
-                entry["name"], sink.function, idempotent=entry["idempotent"]
-            )
+            entry["name"]: PythonSink(entry["name"], sink.function, idempotent=entry["idempotent"])
             for entry, sink in self._described.sinks
             if sink.function is not None
         }

@@ -102,7 +102,7 @@ class Outlet:
             try:
                 if not self.drain(DRAIN_SECONDS):
                     return Taken(False)
-                receipt = self.sink.deliver(delivery)
+                receipt = self.sink.deliver(replace(delivery, after=self._after()))
             except Interrupted:
                 raise
             except HoldfastError as error:
@@ -135,7 +135,8 @@ class Outlet:
             entry = self._spool[0]
             if self._untold is not None and entry.token.follows(self._untold[0]):
                 self._tell()
-            self.sink.deliver(self._spools.delivery(self.name, entry))
+            waited = self._spools.delivery(self.name, entry)
+            self.sink.deliver(replace(waited, after=self._after()))
             self._worked()
             reach("stream.drained", self.name)
             self._spool.popleft()
@@ -182,6 +183,10 @@ class Outlet:
             dropped=(*self.position.dropped, token)[-KEPT_DROPS:],
             dropped_count=self.position.dropped_count + 1,
         )
+
+    def _after(self) -> Token | None:
+        """The last batch it surely has: one it was made to miss does not count."""
+        return None if self.position.dropped_count else self.position.delivered
 
     def _waiting(self) -> Waiting | None:
         if not self._spool:

@@ -23,6 +23,8 @@ class Delivery:
     frame: DataFrame
     """May be read several times: what is expensive about it is persisted."""
     schema: StructType
+    after: Token | None = None
+    """The batch the pipeline remembers as the last one this sink took, if it does."""
 
 
 @dataclass(frozen=True, slots=True)

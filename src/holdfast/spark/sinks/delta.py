@@ -67,7 +67,7 @@ class DeltaSink(Sink):
         token = delivery.token
         with delivering(f"{self.name}: writing epoch {token.epoch} to {self._path}"):
             try:
-                if self._stands(token, self._look()):
+                if self._stands(delivery, self._look()):
                     return self._repeated(token)
                 return self._take(delivery)
             except BaseException:
@@ -125,7 +125,7 @@ class DeltaSink(Sink):
         if self._table.add_columns(columns, token):
             reach("delta.columns", self.name)
             self._table.forget()
-            self._stands(token, self._look())
+            self._stands(delivery, self._look())
         self._table.commit(token, columns, adds=files)
         reach("delta.committed", self.name)
         return Receipt(sum(file.rows for file in files))
@@ -173,13 +173,14 @@ class DeltaSink(Sink):
         repeated(self.name, token, record.parsed_token)
         return Receipt(record.rows, repeated=True)
 
-    def _stands(self, token: Token, last: Token | None) -> bool:
-        """Whether the table has this token; raises if it lies before the last one."""
+    def _stands(self, delivery: Delivery, last: Token | None) -> bool:
+        """Whether the table has this batch; raises if it must not be taken."""
+        token = delivery.token
         if token.pipeline != self._pipeline:
             raise SinkRefused(
                 f"{self.name}: the batch {token} is not of the pipeline {self._pipeline}."
             )
-        return repeated(self.name, token, last)
+        return repeated(self.name, token, last, after=delivery.after)
 
     def _refuse_rewritten(self, live: set[str], to: Token, last: Token) -> None:
         """Refuse to take back rows that other writers have put into other files."""
@@ -193,7 +194,9 @@ class DeltaSink(Sink):
             raise SinkRefused(
                 f"{self.name}: files of epoch {which} in {self._path} were rewritten or removed by "
                 "another writer (OPTIMIZE, DELETE, UPDATE), so their rows cannot be told apart.",
-                hint="Restore the table to a version before that, then roll back again.",
+                hint="Restore the table to a version before they were rewritten, then roll back "
+                "again. If the rows of an epoch are gone from the table altogether, say so by "
+                f"removing its record below {self._layout.records}.",
             )
 
 

@@ -45,7 +45,7 @@ class DeltaLayout:
         digest = hashlib.sha256(f"{pipeline}/{sink}".encode()).hexdigest()[:8]
         self._own = f"{_PREFIX}{digest}"
         self.staging = StagingArea(self._files, join(path, "_holdfast", digest, "staging"))
-        self._records = join(path, "_holdfast", digest, "epochs")
+        self.records = join(path, "_holdfast", digest, "epochs")
 
     def refuse_foreign(self) -> None:
         """Refuse a directory that holds something and is no Delta table."""
@@ -88,7 +88,7 @@ class DeltaLayout:
         rows = sum(file.rows for file in files)
         record = EpochManifest(FORMAT, str(token), rows, tuple(file.path for file in files))
         name = f"{token.generation}-{token.epoch}-{uuid4().hex[:12]}.json"
-        self._files.write_text(join(self._records, name), dump(record))
+        self._files.write_text(join(self.records, name), dump(record))
 
     def read_record(self, token: Token) -> EpochManifest | None:
         """What a batch was written to; of several tries, which have the same rows, any one."""
@@ -101,9 +101,9 @@ class DeltaLayout:
         """
         newest: dict[int, int] = {}
         for token in self._recorded():
-            # Later than the last: its commit never happened. Of two for one epoch, neither did
-            # that of the earlier one.
-            if token.epoch > epoch and not token.follows(last):
+            # Of a later epoch than the last: never committed, or taken back by a roll-back. Of two
+            # for one epoch, the earlier one was not committed.
+            if epoch < token.epoch <= last.epoch and not token.follows(last):
                 newest[token.epoch] = max(token.generation, newest.get(token.epoch, 0))
         for number, generation in sorted(newest.items()):
             yield self._read(generation, number)
@@ -112,7 +112,7 @@ class DeltaLayout:
         """Forget the batches that a roll-back took out of the table."""
         for name, token in self._recorded_names():
             if token.epoch > to.epoch and token.generation < to.generation:
-                self._files.delete(join(self._records, name))
+                self._files.delete(join(self.records, name))
 
     def after(self, files: Sequence[LiveFile], epoch: int) -> list[LiveFile]:
         """Those files that this sink wrote after an epoch."""
@@ -124,7 +124,7 @@ class DeltaLayout:
         return [token for _, token in self._recorded_names()]
 
     def _recorded_names(self) -> list[tuple[str, Token]]:
-        found = ((name, _RECORD.fullmatch(name)) for name in self._files.names(self._records))
+        found = ((name, _RECORD.fullmatch(name)) for name in self._files.names(self.records))
         return [
             (name, Token(self._pipeline, int(match[1]), int(match[2])))
             for name, match in found
@@ -135,7 +135,7 @@ class DeltaLayout:
         records = []
         for name, token in self._recorded_names():
             if (token.generation, token.epoch) == (generation, epoch):
-                place = join(self._records, name)
+                place = join(self.records, name)
                 text = self._files.read_text(place)
                 if text is not None:
                     records.append(read_manifest(text, place, self._sink))

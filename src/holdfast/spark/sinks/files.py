@@ -81,7 +81,7 @@ class FilesSink(Sink):
         with delivering(f"{self.name}: writing epoch {token.epoch} to {self._shown}"):
             try:
                 self._look()
-                if self._stands(token):
+                if self._stands(token, delivery.after):
                     return self._repeated(token)
                 return self._take(delivery)
             except BaseException:
@@ -142,7 +142,7 @@ class FilesSink(Sink):
         reach("files.staged", self.name)
         # Again: the write took its time, and a newer run may have begun meanwhile.
         self._look()
-        self._stands(token)
+        self._stands(token, delivery.after)
         place = self._layout.epoch(token.epoch)
         if self._files.exists(place):
             published = self._layout.manifest(token.epoch)
@@ -187,16 +187,17 @@ class FilesSink(Sink):
             retiring=after,
             columns=None if before is None else before.columns,
         )
-        self._write_record(record)
+        self._write_record(record, token)
         reach("files.fenced", self.name)
         moved: list[int] = []
         for epoch in self._layout.retire(after, token.generation):
             moved.insert(0, epoch)
             reach("files.retired", self.name)
-        self._write_record(replace(record, retiring=None))
+        self._write_record(replace(record, retiring=None), token)
         return moved
 
-    def _write_record(self, record: SinkRecord) -> None:
+    def _write_record(self, record: SinkRecord, token: Token) -> None:
+        self._refuse_newer(token)
         text = dump(record)
         self._files.write_text(self._layout.record, text)
         if isinstance(self._files, LocalFiles) and self._text is None:
@@ -204,6 +205,14 @@ class FilesSink(Sink):
             sync(local_path(self._path))
             sync(local_path(self._path).parent)
         self._text, self._record = text, record
+
+    def _refuse_newer(self, token: Token) -> None:
+        """Leave the record of a newer run alone: it is what shuts this one out."""
+        text = self._files.read_text(self._layout.record)
+        if text is not None and text != self._text:
+            found = read_record(text, without_login(self._layout.record), self.name)
+            if found.generation > token.generation:
+                raise overtaken(self.name, token, found.generation)
 
     def _fitted(self, delivery: Delivery) -> DataFrame:
         """The rows with all columns the directory has; new ones are announced to readers first."""
@@ -215,7 +224,7 @@ class FilesSink(Sink):
         if columns != known:
             if known is not None and self._format == "parquet":
                 self._announce(columns, delivery.token)
-            self._write_record(replace(self._record, columns=columns.json()))
+            self._write_record(replace(self._record, columns=columns.json()), delivery.token)
             reach("files.columns", self.name)
         if same_columns(delivery.schema, columns):
             self._fits = delivery.schema
@@ -229,13 +238,13 @@ class FilesSink(Sink):
         self._files.replace(part, join(self._path, COMMON_METADATA))
         self._files.delete(scratch)
 
-    def _stands(self, token: Token) -> bool:
+    def _stands(self, token: Token, after: Token | None) -> bool:
         """Whether `token` is the last one taken; raises if it must not be taken."""
         if token.pipeline != self._pipeline:
             raise SinkRefused(
                 f"{self.name}: the batch {token} is not of the pipeline {self._pipeline}."
             )
-        known, record = repeated(self.name, token, self._last), self._record
+        known, record = repeated(self.name, token, self._last, after=after), self._record
         if record is not None and token.generation < record.generation:
             raise overtaken(self.name, token, record.generation)
         return known

@@ -193,7 +193,7 @@ class HttpSink(Sink):
         status = response.status
         told = self._without_secrets(" ".join(answer.decode(errors="replace").split()))
         said = f": {told[:_SHOWN_CHARACTERS]}" if told else ""
-        message = f"{self.name}: {self._place} answered {status} {response.reason} to request "
+        message = f"{self.name}: {self._place} answered {status} {_meaning(status)} to request "
         message += f"{number} of the batch{said}"
         if status in _PASSING or status >= 500:
             later = response.getheader("Retry-After")
@@ -226,3 +226,8 @@ class HttpSink(Sink):
                     f"{self.name}: {name!r} cannot be sent as a header.",
                     hint="Names are letters, digits and dashes; values one line of ASCII.",
                 )
+
+
+def _meaning(status: int) -> str:
+    """What a status means; not the server's own words, which may repeat what it was sent."""
+    return http.client.responses.get(status, "")

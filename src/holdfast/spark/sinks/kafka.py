@@ -86,7 +86,7 @@ class KafkaSink(Sink):
         columns = self._columns(delivery.frame, delivery.schema)
         with self._explained():
             producer = self._open(delivery.token)
-            if repeated(self.name, delivery.token, self._last):
+            if repeated(self.name, delivery.token, self._last, after=delivery.after):
                 return Receipt(rows=None, repeated=True)
             with self._transaction(producer, delivery.token) as failures:
                 return Receipt(rows=self._send(producer, delivery.frame, columns, failures))

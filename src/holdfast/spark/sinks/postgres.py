@@ -92,7 +92,7 @@ class PostgresSink(Sink):
         with explained(self._what), closing(self._place.connect()) as session:
             with session.transaction():
                 last = self._lock(session)
-                if self._tokens.repeated(token, last):
+                if self._tokens.repeated(token, last, delivery.after):
                     return Receipt(last.rows, repeated=True)
                 self._tokens.drop_staged(session, up_to=token)
                 columns = self._target.fit(session, frame.schema)
@@ -101,7 +101,7 @@ class PostgresSink(Sink):
             failpoints.reach("postgres.staged", self.name)
             with session.transaction():
                 last = self._lock(session)
-                if self._tokens.repeated(token, last):
+                if self._tokens.repeated(token, last, delivery.after):
                     # Another process delivered the same batch meanwhile.
                     return Receipt(last.rows, repeated=True)
                 self._load(session, [column.name for column in columns], staged)

@@ -95,9 +95,9 @@ class Tokens:
             return LastToken(None, None)
         return LastToken(Token(self.pipeline, generation, epoch, batch), rows)
 
-    def repeated(self, token: Token, last: LastToken) -> bool:
+    def repeated(self, token: Token, last: LastToken, after: Token | None) -> bool:
         """Whether `token` is the last one; raises if it must not be taken."""
-        return repeated(self.sink, token, last.token, hint=self._hint())
+        return repeated(self.sink, token, last.token, after=after, hint=self._hint())
 
     def rolled_back(self, to: Token, last: LastToken) -> bool:
         """Whether a roll-back was heard of before; raises if a newer run has begun."""

@@ -6,13 +6,28 @@ from holdfast.errors import SinkRefused
 from holdfast.model import Token
 
 
-def repeated(sink: str, token: Token, last: Token | None, *, hint: str = "") -> bool:
+def repeated(
+    sink: str,
+    token: Token,
+    last: Token | None,
+    *,
+    after: Token | None = None,
+    hint: str = "",
+) -> bool:
     """Whether a sink has taken this batch already; raises if it must not take it.
 
     False is a batch that is new: of a later epoch, and of no older generation. Only a roll-back
-    that the sink was told of lets epochs count again. `hint` is what else may help in this sink if
-    the batch comes too late.
+    that the sink was told of lets epochs count again. A sink that has nothing, although the
+    pipeline remembers that it took the batch `after`, has lost its rows. `hint` is what else may
+    help in this sink if the batch comes too late.
     """
+    if last is None and after is not None:
+        raise SinkRefused(
+            f"Sink {sink} has nothing, although it took batches up to {_named(after)}: it was "
+            "emptied, or it is another one.",
+            hint="Bring its rows back. To go on without them, give the sink another name: then it "
+            "starts from here.",
+        )
     if last is None:
         return False
     if token.repeats(last):

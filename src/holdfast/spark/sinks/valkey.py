@@ -92,7 +92,10 @@ class ValkeySink(Sink):
         with explained(self.name, self._config.url):
             client = self._open()
             # Staging a batch that is refused anyway would be a waste.
-            if self._stands(delivery.token, client.get(self._token_key)):
+            known = client.get(self._token_key)
+            if known is None:
+                repeated(self.name, delivery.token, None, after=delivery.after)
+            if self._stands(delivery.token, known):
                 return Receipt(rows=None, repeated=True)
             staged = f"{self._token_key}:staged:{uuid.uuid4().hex}"
             try:
