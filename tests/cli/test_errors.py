@@ -401,7 +401,9 @@ def test_two_runs_at_once(shop: Shop, spark_cli: Commands) -> None:
     assert first.code == 0
     for refused in second:
         told = Done(refused.returncode, refused.stdout, refused.stderr)
-        assert_told(told, f"Pipeline shop is being run by process {os.getpid()} on", "kill -INT")
+        assert_told(
+            told, f"Pipeline shop is being run by process {os.getpid()} on", f"kill {os.getpid()}"
+        )
     assert_nothing_lost(shop, spark_cli)
 
 

@@ -215,7 +215,7 @@ def test_a_connection_that_was_closed_meanwhile(spark: SparkSession, server: Htt
 def test_a_server_that_is_away(spark: SparkSession, server: HttpServer) -> None:
     """A port nobody listens on, a name nobody knows and a server that is silent may all pass."""
     gone = sink_for(server, spark, url=f"http://me:{SECRET}@127.0.0.1:1/events")
-    with pytest.raises(SinkUnavailable, match=r"http://127.0.0.1:1/events cannot be reached"):
+    with pytest.raises(SinkUnavailable, match=r"http://127\.0\.0\.1:1 cannot be reached"):
         gone.check()
     with pytest.raises(SinkUnavailable, match=r"cannot be reached") as raised:
         deliver(gone, spark.range(1))

@@ -70,7 +70,10 @@ def rebuild(checkpoints: Checkpoints, done: list[str], problems: list[str]) -> N
         f"{head.entry.generation})."
     )
     done.append(f"The next run gets a generation past {generation}.")
-    done.append("Pins, roll-backs and an epoch that was open are not in manifests and are gone.")
+    done.append(
+        "Which versions were kept on purpose, earlier roll-backs and an epoch that was open are "
+        "not in manifests and are gone."
+    )
 
 
 def _read(checkpoints: Checkpoints, key: str) -> _Found:

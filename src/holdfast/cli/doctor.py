@@ -41,13 +41,13 @@ def doctor(
             out.print(
                 Text.assemble(
                     (f"{finding.status:<9}", _STYLES[finding.status]),
-                    f"{finding.check:<9} {finding.message}",
+                    f"{finding.check:<12} {finding.message}",
                 ),
                 soft_wrap=True,
             )
             if finding.status != "ok" and finding.fix:
-                indented = finding.fix.replace("\n", "\n" + " " * 19)
-                out.print(Text(f"{'':<19}{indented}", style="cyan"), soft_wrap=True)
+                indented = finding.fix.replace("\n", "\n" + " " * 22)
+                out.print(Text(f"{'':<22}{indented}", style="cyan"), soft_wrap=True)
     if output is OutputFormat.json:
         body = [
             {"check": f.check, "status": f.status, "message": f.message, "fix": f.fix}

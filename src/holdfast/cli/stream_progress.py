@@ -59,6 +59,7 @@ class StreamLine:
                 if head is None
                 else f"going on after version {head.version} (epoch {head.epoch})"
             )
+            self._screen.show("waiting for rows")
 
     def committed(self, epoch: Epoch) -> None:
         """Show the newest version and how fast it came."""
@@ -76,8 +77,11 @@ class StreamLine:
             what = ", ".join("the source" if n == "source" else n for n in said) or "a sink"
             if said != self._waiting or not said:
                 self._waiting = said
-                for name, message in said.items():
-                    self._screen.say(f"{name}: {message}")
+                for name, error in waiting.items():
+                    # A sink's message begins with its name.
+                    self._screen.say(error.message)
+                    if error.hint and name == "source":
+                        self._screen.say(error.hint)
             self._screen.show(f"waiting for {what}, next try at {until}")
 
     def stopping(self) -> None:

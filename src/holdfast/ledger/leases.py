@@ -138,7 +138,7 @@ def busy(pipeline: str, holder: Lease, age: timedelta) -> PipelineBusy:
     return PipelineBusy(
         f"Pipeline {pipeline} is being run by process {holder.pid} on {host} "
         f"(run {holder.run_id}, last sign of life {describe_age(age)} ago).",
-        hint=f"Wait for it, or end it: kill -INT {holder.pid}",
+        hint=f"Wait for it, or end it: kill {holder.pid}",
     )
 
 

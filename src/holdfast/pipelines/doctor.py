@@ -60,7 +60,9 @@ def _ledger(project: Project) -> Iterator[Finding]:
     fresh = not project.ledger_path.exists()
     with project.ledger.reading() as view:
         tables = len(project.records.tables(view))
-    said = "was made and is empty" if fresh else f"remembers {tables} tables"
+        streams = len(view.keys(project.records.heads.namespace))
+    remembered = f"remembers {tables} tables and {streams} streams"
+    said = "was made and is empty" if fresh else remembered
     yield Finding("ledger", "ok", f"{project.ledger_path} {said}")
     yield from _disk("ledger", project.ledger_path.parent)
 

@@ -68,7 +68,7 @@ def sinks(name: str, pipeline: StreamPipeline, spark: SparkSession) -> Iterator[
             finally:
                 sink.close()
         except HoldfastError as error:
-            said = f"{name}: {config.name}: {error.message}"
+            said = f"{name}: {error.message}"
             yield Finding("sinks", "critical" if config.required else "warn", said, error.hint)
         else:
             yield Finding("sinks", "ok", said)

@@ -67,7 +67,8 @@ class HttpSink(Sink):
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._target = quote(target, safe=_ALLOWED_IN_TARGET)
         shown_port = f":{port}" if port else ""
-        self._place = f"{parts.scheme}://{self._host}{shown_port}{parts.path}"
+        # Not the path: that of a webhook is a secret.
+        self._place = f"{parts.scheme}://{self._host}{shown_port}"
         self._headers = {
             "Content-Type": "application/json",
             "User-Agent": f"holdfast/{__version__}",

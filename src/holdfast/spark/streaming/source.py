@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from holdfast.config.stream import StreamSource
 from holdfast.errors import SourceChanged, UsageError
-from holdfast.spark.failures import translated
+from holdfast.spark.failures import explain, translated
 from holdfast.spark.filesystem import files_for, is_local, is_pattern, local_path
 
 _STATEFUL: Final = re.compile(
@@ -33,10 +35,20 @@ def open_stream(
         for name, value in options.items():
             reader = reader.option(name, value)
         if source.schema_ddl is not None:
-            reader = reader.schema(source.schema_ddl)
+            reader = _with_schema(reader, source.schema_ddl, pipeline)
         if source.path is None:
             return reader.load()
         return reader.load(_as_pattern(spark, source.path))
+
+
+def _with_schema(reader: DataStreamReader, ddl: str, pipeline: str) -> DataStreamReader:
+    try:
+        return reader.schema(ddl)
+    except (ParseException, AnalysisException) as error:
+        said = explain(f"{pipeline}: source.schema", error)
+        raise UsageError(
+            said.message, hint='Write it like "id long, merchant string, at timestamp".'
+        ) from error
 
 
 def _as_pattern(spark: SparkSession, path: str) -> str:
