@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from holdfast.cli import run as run_command
 from holdfast.cli.context import Context
 from holdfast.cli.output import print_error
 from holdfast.errors import HoldfastError, Interrupted, UsageError
+from holdfast.pipelines.signals import interrupting_at_once
 
 # Found through its subclass: Typer carries a click of its own, whose classes are not click's.
 _Mistyped: Any = typer.BadParameter.__base__
@@ -104,14 +104,12 @@ def common(
 
 def run() -> None:
     """Run the command line; a user's mistake ends in a message, never in a stack trace."""
-    # Outside the main thread there are no signals to handle.
-    with suppress(ValueError):
-        # Like Ctrl-C, also before a run has begun: leases are given back and Java is ended.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     # py4j reports an interrupted call to the root logger, which would print its trace.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
-        app()
+        # Also before a run has begun: leases are given back and Java is ended.
+        with interrupting_at_once():
+            app()
     except HoldfastError as error:
         print_error(error)
         sys.exit(error.exit_code)

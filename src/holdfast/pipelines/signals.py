@@ -9,6 +9,33 @@ from contextlib import contextmanager
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_asked_before = threading.Event()
+"""Somebody asked before the work began, in whatever the process did then."""
+
+
+@contextmanager
+def interrupting_at_once() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end what is going on, until work begins that notices them.
+
+    An exception raised from a signal is lost if it meets a clean-up that Python runs on its own.
+    That it was asked for is therefore remembered for `noticing_interrupts`. Outside the main
+    thread there are no signals to handle.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _interrupt) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        _asked_before.clear()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _asked_before.set()
+    raise KeyboardInterrupt
 
 
 @contextmanager
@@ -19,6 +46,8 @@ def noticing_interrupts() -> Iterator[threading.Event]:
     simply stays unset.
     """
     asked = threading.Event()
+    if _asked_before.is_set():
+        asked.set()
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
