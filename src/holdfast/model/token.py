@@ -9,9 +9,10 @@ from dataclasses import dataclass
 class Token:
     """Names one epoch of one pipeline to its sinks; the same rows always come under the same one.
 
-    Tokens of a pipeline are ordered by generation, then epoch. A sink takes a token only if it is
-    past the last one it took: a replay is skipped, a process that was overtaken is refused, and
-    after a roll-back, which raises the generation, an epoch that was seen before is new.
+    Tokens of a pipeline are ordered by generation, then epoch. A sink takes a token of a later
+    epoch and of no older generation than the last one: a replay is skipped, a process that was
+    overtaken is refused. A roll-back raises the generation, and a sink that was told of it takes
+    the epochs after it again.
 
     A ledger that was restored from an older copy counts the same generations and epochs again, for
     other rows. `batch` tells them apart: a replay has that of the batch it repeats.

@@ -2,7 +2,7 @@
 
     1 intent     what will be read is durable before the first row is
     2 compute    the rows, once
-    3 deliver    to every sink, side by side, under the token (pipeline, generation, epoch)
+    3 deliver    to every sink, side by side, under the token of the intent
     4 decide     the commit policy over the set of sinks that acknowledged
     5 commit     files, manifest, then the ledger's head: the one atomic point
     6 after      what is no longer needed is removed
